@@ -1,0 +1,2 @@
+#![cfg_attr(not(loom), allow(unused))]
+fn main() {}

@@ -1,0 +1,3 @@
+//! Pirn, a shuffle data plane.
+
+mod sync;
