@@ -52,7 +52,7 @@ pub(crate) use crossbeam_utils::CachePadded;
 pub(crate) use primitives::*;
 pub(crate) use queue::Queue;
 pub(crate) use region::Region;
-pub(crate) use waker::WakerSlot;
+pub(crate) use waker::{Waiter, WakerSlot};
 
 /// The ordering of one end of a numbered edge: `sync!(RING_E1.publish, Release)`.
 #[cfg(not(loom))]

@@ -1,6 +1,15 @@
-//! A place for the waker of the one task that waits.
+//! Sleeping and waking of the one task that waits for something.
+//!
+//! # Guarantees
+//! A condition made true before [`Waiter::notify`] is either seen by the re-check that the sleeper does
+//! after [`Waiter::announce`], or its waker is woken. Neither side takes a lock unless somebody sleeps.
+//!
+//! # Edges
+//! `WAKE_F1`: two full fences (store buffering). Sleeper: `waiting = true`, fence, look at the condition.
+//! Notifier: make the condition true, fence, look at `waiting`. At least one of the two looks sees the
+//! other's store. Without either fence both may look at old values, and the sleeper sleeps for ever.
 
-use super::{Mutex, lock};
+use super::{AtomicBool, Mutex, Ordering, fence, lock, sync};
 use std::task::Waker;
 
 /// Holds at most one waker. The lock is held for a move only: never while a waker is cloned, woken or
@@ -30,5 +39,46 @@ impl WakerSlot {
             }
             None => false,
         }
+    }
+}
+
+/// One task's place to sleep: a flag that notifiers look at, and the waker behind it.
+#[derive(Debug)]
+pub(crate) struct Waiter {
+    waiting: AtomicBool,
+    waker: WakerSlot,
+}
+
+impl Waiter {
+    pub(crate) fn new() -> Self {
+        Self { waiting: AtomicBool::new(false), waker: WakerSlot::new() }
+    }
+
+    /// Says that the task is about to sleep. The caller looks at its condition once more afterwards, and
+    /// sleeps only if it is still false; otherwise it calls [`Waiter::retract`].
+    pub(crate) fn announce(&self, waker: &Waker) {
+        self.waker.register(waker);
+        // Relaxed: the fence orders it before the look at the condition. The waker is seen by whoever
+        // sees the flag: had the notifier locked the slot before `register` did, its look at the flag
+        // would happen before this store and could not have read it.
+        self.waiting.store(true, Ordering::Relaxed);
+        fence(sync!(WAKE_F1.sleeper, SeqCst));
+    }
+
+    /// The task goes on without sleeping.
+    pub(crate) fn retract(&self) {
+        // Relaxed: only spares a wake-up that would be spurious.
+        self.waiting.store(false, Ordering::Relaxed);
+    }
+
+    /// Wakes the task if it sleeps or is about to. Called after the condition was made true.
+    pub(crate) fn notify(&self) -> bool {
+        fence(sync!(WAKE_F1.notifier, SeqCst));
+        // Relaxed: the fence orders the look after the caller's store; of several notifiers the swap
+        // lets one pay for the wake-up.
+        if self.waiting.load(Ordering::Relaxed) && self.waiting.swap(false, Ordering::Relaxed) {
+            return self.waker.wake();
+        }
+        false
     }
 }
