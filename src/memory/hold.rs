@@ -1,0 +1,113 @@
+//! Owned holds, and ranges lent by them.
+
+use super::pool::SegmentPool;
+use super::segment::SegmentName;
+use bytes::Bytes;
+use std::ops::{Deref, Range};
+use std::sync::Arc;
+
+/// One counted hold of a segment; dropping it gives it up.
+#[derive(Debug)]
+pub(crate) struct Hold {
+    pool: Arc<SegmentPool>,
+    name: SegmentName,
+}
+
+impl Hold {
+    /// A hold of `name`, unless that life of the segment is over.
+    pub(crate) fn try_new(pool: &Arc<SegmentPool>, name: SegmentName) -> Option<Self> {
+        pool.try_hold(name).then(|| Self::from_counted(pool, name))
+    }
+
+    /// Takes over a hold that the caller counted (`try_hold` or `add_hold`).
+    pub(crate) fn from_counted(pool: &Arc<SegmentPool>, name: SegmentName) -> Self {
+        Self { pool: Arc::clone(pool), name }
+    }
+
+    pub(crate) fn name(&self) -> SegmentName {
+        self.name
+    }
+
+    pub(crate) fn pool(&self) -> &Arc<SegmentPool> {
+        &self.pool
+    }
+
+    /// # Safety
+    /// The bytes of `range` were committed by the write half and published to the caller: an edge leads
+    /// from the commit to this call.
+    pub(crate) unsafe fn bytes(&self, range: Range<usize>) -> &[u8] {
+        // SAFETY: this hold keeps the segment for as long as the reference lives; the rest is the
+        // caller's promise.
+        unsafe { self.pool.read(self.name, range) }
+    }
+
+    /// Narrows the hold to a range that is safe to read from then on.
+    ///
+    /// # Safety
+    /// As for [`Hold::bytes`]; and `range` lies inside the segment.
+    pub(crate) unsafe fn lend(self, range: Range<usize>) -> Lent {
+        Lent { hold: self, range }
+    }
+
+    /// The range as `Bytes`, without a copy.
+    ///
+    /// # Safety
+    /// As for [`Hold::lend`].
+    pub(crate) unsafe fn into_bytes(self, range: Range<usize>) -> Bytes {
+        // SAFETY: the caller's promise is the same.
+        unsafe { self.lend(range) }.into_bytes()
+    }
+}
+
+impl Clone for Hold {
+    fn clone(&self) -> Self {
+        self.pool.add_hold(self.name);
+        Self::from_counted(&self.pool, self.name)
+    }
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        self.pool.drop_hold(self.name);
+    }
+}
+
+/// Published bytes of a held segment: readable for as long as it lives.
+#[derive(Debug, Clone)]
+pub(crate) struct Lent {
+    hold: Hold,
+    range: Range<usize>,
+}
+
+impl Lent {
+    pub(crate) fn name(&self) -> SegmentName {
+        self.hold.name
+    }
+
+    pub(crate) fn into_bytes(self) -> Bytes {
+        Bytes::from_owner(self)
+    }
+}
+
+impl Deref for Lent {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        // SAFETY: the maker of this value promised that the range was published to it, and whoever has the
+        // value now got it from there; the hold keeps the segment.
+        unsafe { self.hold.bytes(self.range.clone()) }
+    }
+}
+
+impl AsRef<[u8]> for Lent {
+    fn as_ref(&self) -> &[u8] {
+        self
+    }
+}
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        // The bytes were readable until now; a write that came meanwhile is a race to be seen.
+        self.hold.pool.touch_read(self.hold.name, self.range.clone());
+    }
+}

@@ -1,0 +1,82 @@
+//! The write half of a segment.
+
+use super::hold::Hold;
+use super::pool::SegmentPool;
+use super::segment::SegmentName;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// The one owner of a segment's bytes beyond what is committed. A byte once committed is never lent
+/// mutably again; dropping it closes the write half.
+#[derive(Debug)]
+pub(crate) struct OpenSegment {
+    pool: Arc<SegmentPool>,
+    name: SegmentName,
+    capacity: usize,
+    committed: usize,
+}
+
+impl OpenSegment {
+    pub(super) fn new(pool: Arc<SegmentPool>, name: SegmentName) -> Self {
+        let capacity = pool.capacity(name);
+        Self { pool, name, capacity, committed: 0 }
+    }
+
+    pub(crate) fn name(&self) -> SegmentName {
+        self.name
+    }
+
+    pub(crate) fn pool(&self) -> &Arc<SegmentPool> {
+        &self.pool
+    }
+
+    /// Bytes of the segment.
+    pub(crate) fn capacity(&self) -> usize {
+        self.capacity
+    }
+
+    /// Bytes from the start that are final.
+    pub(crate) fn committed_len(&self) -> usize {
+        self.committed
+    }
+
+    /// Bytes to write to, at or beyond what is committed. They have some value already: zero, or what a
+    /// former life left there.
+    pub(crate) fn spare(&mut self, range: Range<usize>) -> &mut [u8] {
+        assert!(range.start >= self.committed, "a committed byte is final");
+        // SAFETY: I2: bytes at or beyond `committed` are touched by the one write half only, which is
+        // borrowed exclusively for as long as the reference lives.
+        unsafe { self.pool.write(self.name, range) }
+    }
+
+    /// Makes all bytes before `upto` final; from here on they may be published.
+    pub(crate) fn commit(&mut self, upto: usize) {
+        assert!(self.committed <= upto && upto <= self.capacity, "commits go forward");
+        self.committed = upto;
+    }
+
+    /// Bytes that were committed, read back.
+    pub(crate) fn committed(&self, range: Range<usize>) -> &[u8] {
+        assert!(range.end <= self.committed, "only committed bytes are read");
+        // SAFETY: I2: below `committed` nobody writes while the write half is open, and this very owner
+        // wrote them.
+        unsafe { self.pool.read(self.name, range) }
+    }
+
+    /// One hold more, to be dropped by name ([`SegmentPool::drop_hold`]).
+    pub(crate) fn add_hold(&self) {
+        self.pool.add_hold(self.name);
+    }
+
+    /// An owned hold.
+    pub(crate) fn hold(&self) -> Hold {
+        self.add_hold();
+        Hold::from_counted(&self.pool, self.name)
+    }
+}
+
+impl Drop for OpenSegment {
+    fn drop(&mut self) {
+        self.pool.close(self.name);
+    }
+}
