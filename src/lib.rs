@@ -1,6 +1,20 @@
 //! Pirn, a shuffle data plane.
 
+mod clock;
+mod doorbell;
+mod error;
+mod event;
+mod id;
 mod memory;
+mod subpartition;
 mod sync;
 
+pub use clock::{Clock, Moment};
+pub use error::{BindError, Cause, CreateError, WriteError};
+pub use event::{Event, PriorityEvent};
+pub use id::{Attempt, BindEpoch, BindSecret, DataSetId, Incarnation, JobId, PartitionId};
 pub use memory::{Census, ClassCensus, MemoryConfig, MemoryError, SegmentClass};
+pub use subpartition::{
+    Account, Amount, BeforeFirstBind, DroppedEvents, Flush, Losses, Phase, Policies, WhenAbsent, WhenFull,
+    WhenRetained,
+};

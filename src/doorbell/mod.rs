@@ -1,0 +1,221 @@
+//! The doorbell: how a writer tells the thread that serves a subpartition that there is something to take.
+//!
+//! # Guarantees
+//! - A rung node is handed to the serving thread exactly once before its `listed` bit is clear again, in
+//!   the order of ringing.
+//! - What was published before [`ReadyNode::ring`] is seen by whoever serves the node after it.
+//! - Ringing costs no lock and no syscall unless the serving thread sleeps.
+//!
+//! Not guaranteed: that a publication which nobody rings for is noticed. See `subpartition` for who rings
+//! when (segment full, flush, event, first publish after quiet).
+//!
+//! # Layout
+//! ```text
+//!   Doorbell { head ──> node ──> node ──> null,  waiter }      one for each serving thread or gate
+//!   ReadyNode { listed, quiet, next, bell }                    one for each bind of a view
+//! ```
+//!
+//! # Ownership
+//! | field | writer | readers | protected by |
+//! |---|---|---|---|
+//! | `head` | ringers (push), server (takes all) | both | CAS / swap |
+//! | `next` | the ringer that set `listed`; then the server until it clears it | same | `listed`, `head` |
+//! | `listed` | ringers set, server clears, each by a swap | both | the word's own order |
+//! | `quiet` | server | the one writer | fences `DOOR_F1` |
+//!
+//! # Invariants
+//! - I1 A node is in the list at most once: it is pushed by the swap that turned `listed` on, and `listed`
+//!   is turned off only by the server after it took the node out.
+//! - I2 The list owns one strong count of each node that is in it.
+//! - I3 A node belongs to one bind. A reader that never comes back leaves its node listed for ever, and
+//!   the next bind has another one, so nobody waits for that bit.
+//! - I4 A closed bell's list stays empty: a server that goes away leaves no cycle of counts behind.
+//!
+//! # Edges
+//! `DOOR_E1` listed (swap by ringer → swap by server): a ringer that found the bit set doesn't push; the
+//! server that clears it afterwards sees what that ringer had published. And back (clear → next ringer):
+//! the server's last touch of `next` comes before the ringer's. `DOOR_E2` head (push → take all): the
+//! node's `next`. `DOOR_F1` quiet: see [`ReadyNode::is_quiet_after_publish`]. `WAKE_F1` of
+//! `sync::Waiter`: list not empty against sleep.
+//!
+//! # Why nothing is lost
+//! Ringer: publish, swap `listed` on, push if it was off, notify. Server: take, swap `listed` off, look at
+//! the publication. If the ringer's swap found it on, that swap stands before the server's in the word's
+//! order, and the server's look follows. If it found it off, the node is in the list, and the server finds
+//! it, or the notify finds the server asleep.
+
+use crate::sync::{AtomicBool, AtomicPtr, Exclusive, Ordering, Waiter, fence, sync};
+use std::ptr;
+use std::sync::Arc;
+use std::task::Waker;
+
+/// The list of nodes that ask to be served, and the place where the serving thread sleeps.
+#[derive(Debug)]
+pub(crate) struct Doorbell {
+    head: AtomicPtr<ReadyNode>,
+    waiter: Waiter,
+}
+
+/// One bind's entry in the ready list of the thread that serves it.
+#[derive(Debug)]
+pub(crate) struct ReadyNode {
+    listed: AtomicBool,
+    quiet: AtomicBool,
+    next: Exclusive<Link>,
+    bell: Arc<Doorbell>,
+    token: u32,
+}
+
+/// The node behind this one in the list.
+#[derive(Debug)]
+struct Link(*mut ReadyNode);
+
+// SAFETY: I1, I2: the pointer is only followed by the thread that has the list, and nodes are `Sync`.
+unsafe impl Send for Link {}
+
+/// The head of a bell that nobody serves any more. Never followed.
+fn closed() -> *mut ReadyNode {
+    ptr::without_provenance_mut(usize::MAX)
+}
+
+impl Doorbell {
+    pub(crate) fn new() -> Arc<Self> {
+        Arc::new(Self { head: AtomicPtr::new(ptr::null_mut()), waiter: Waiter::new() })
+    }
+
+    /// Takes all nodes that were rung, oldest first. `listed` stays set until [`ReadyNode::clear`], so a
+    /// node in the server's hands isn't pushed again.
+    pub(crate) fn take_all(&self, serve: impl FnMut(Arc<ReadyNode>)) {
+        if !self.is_silent() {
+            self.take_list(ptr::null_mut(), serve);
+        }
+    }
+
+    /// The server goes away: what is listed is let go, and rings come to nothing from now on.
+    pub(crate) fn close(&self) {
+        self.take_list(closed(), drop);
+    }
+
+    fn take_list(&self, leave: *mut ReadyNode, mut serve: impl FnMut(Arc<ReadyNode>)) {
+        let mut node = self.head.swap(leave, sync!(DOOR_E2.take, Acquire));
+        let mut oldest: *mut ReadyNode = ptr::null_mut();
+        while !node.is_null() && node != closed() {
+            // SAFETY: I2: the list's strong count keeps the node alive, and it is ours since the swap.
+            let next = unsafe { &(*node).next };
+            // SAFETY: I1: from the swap above until `clear` only this thread touches `next`.
+            let following = unsafe { next.with_mut(|link| std::mem::replace(&mut link.0, oldest)) };
+            oldest = node;
+            node = following;
+        }
+        while !oldest.is_null() {
+            // SAFETY: I2: this is the strong count that `ring` gave to the list; it is taken back once.
+            let owned = unsafe { Arc::from_raw(oldest) };
+            // SAFETY: I1: as above.
+            oldest = unsafe { owned.next.with_mut(|link| link.0) };
+            serve(owned);
+        }
+    }
+
+    /// Whether nothing is listed right now.
+    pub(crate) fn is_silent(&self) -> bool {
+        // Relaxed: a hint, or a look that `announce`'s fence orders.
+        self.head.load(Ordering::Relaxed).is_null()
+    }
+
+    /// Prepares to sleep; tells whether it is still silent, else the server goes on. The server may then
+    /// return `Pending` to its executor: any ring from now on wakes `waker`.
+    pub(crate) fn may_sleep(&self, waker: &Waker) -> bool {
+        self.waiter.announce(waker);
+        if self.is_silent() {
+            return true;
+        }
+        self.waiter.retract();
+        false
+    }
+
+    /// Wakes the server without listing anything: for commands and deadlines.
+    pub(crate) fn wake(&self) -> bool {
+        self.waiter.notify()
+    }
+}
+
+impl Drop for Doorbell {
+    fn drop(&mut self) {
+        // A listed node holds an `Arc` of its bell, so a bell is dropped with an empty list only.
+        debug_assert!(self.is_silent() || self.head.load(Ordering::Relaxed) == closed());
+    }
+}
+
+impl ReadyNode {
+    /// `token` is the server's name for what the node stands for.
+    pub(crate) fn new(bell: &Arc<Doorbell>, token: u32) -> Arc<Self> {
+        Arc::new(Self {
+            listed: AtomicBool::new(false),
+            quiet: AtomicBool::new(false),
+            next: Exclusive::new(Link(ptr::null_mut())),
+            bell: bell.clone(),
+            token,
+        })
+    }
+
+    pub(crate) fn token(&self) -> u32 {
+        self.token
+    }
+
+    /// Lists the node and wakes the server if it sleeps. Tells whether a sleeper was woken.
+    pub(crate) fn ring(self: &Arc<Self>) -> bool {
+        if self.listed.swap(true, sync!(DOOR_E1.ring, AcqRel)) {
+            return false;
+        }
+        let node = Arc::into_raw(self.clone()).cast_mut();
+        // Relaxed: the compare-exchange below validates what it read.
+        let mut head = self.bell.head.load(Ordering::Relaxed);
+        loop {
+            if head == closed() {
+                // SAFETY: the count made above, which no list has taken.
+                drop(unsafe { Arc::from_raw(node) });
+                return false;
+            }
+            // SAFETY: I1: the swap above made `next` ours until the push below succeeds.
+            unsafe { self.next.with_mut(|link| link.0 = head) };
+            match self.bell.head.compare_exchange_weak(
+                head,
+                node,
+                sync!(DOOR_E2.push, Release),
+                Ordering::Relaxed,
+            ) {
+                Ok(_) => break,
+                Err(now) => head = now,
+            }
+        }
+        self.bell.waiter.notify()
+    }
+
+    /// The server is about to look at what the node stands for: from now on a ring lists it again. Must
+    /// come before the look.
+    pub(crate) fn clear(&self) {
+        self.listed.swap(false, sync!(DOOR_E1.clear, AcqRel));
+    }
+
+    /// Server: nothing was found, no timer will look again; the next publish has to ring. The server
+    /// looks once more after this, and calls [`ReadyNode::stir`] if it finds something.
+    pub(crate) fn fall_quiet(&self) {
+        // Relaxed: the fence orders it before the last look.
+        self.quiet.store(true, Ordering::Relaxed);
+        fence(sync!(DOOR_F1.quiet, SeqCst));
+    }
+
+    /// Server: it looks again by itself.
+    pub(crate) fn stir(&self) {
+        // Relaxed: a writer that still reads `true` rings once too often.
+        self.quiet.store(false, Ordering::Relaxed);
+    }
+
+    /// Writer, after a publish: whether the server won't look by itself. The fence pairs with the one in
+    /// `fall_quiet`: either this look sees `quiet`, or the server's last look sees the publication.
+    pub(crate) fn is_quiet_after_publish(&self) -> bool {
+        fence(sync!(DOOR_F1.publish, SeqCst));
+        // Relaxed: ordered by the fence.
+        self.quiet.load(Ordering::Relaxed)
+    }
+}

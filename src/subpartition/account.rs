@@ -1,0 +1,287 @@
+//! What became of every record: delivered, lost (by cause), in doubt, or still queued.
+//!
+//! While the writer's process lives, `written = delivered + lost + in doubt + queued` holds exactly at every
+//! quiet point, in records and in stream bytes. Each count has one owner: the writer counts what it never
+//! put into the ring or broke off; whoever moved `taken` past a record's last byte counts that record.
+
+use super::position::Amount;
+use crate::sync::{AtomicU32, AtomicU64, CachePadded, Ordering};
+
+/// Records that certainly never reached a reader, by cause. The causes never overlap.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct Losses {
+    /// Dropped by the writer because the consumer was absent.
+    pub discarded: Amount,
+    /// Dropped by the writer because the consumer didn't keep up (`when_full: Discard`).
+    pub overflowed: Amount,
+    /// Broken off: the record was dropped, or its stream changed, after a part of it was published.
+    pub aborted: Amount,
+    /// Queued when the consumer went away under `Discard`.
+    pub drained: Amount,
+    /// The oldest of a retained queue that was full.
+    pub dropped_oldest: Amount,
+    /// The rest of a record whose begin went to an older reader.
+    pub skipped: Amount,
+    /// Taken by a reader that was closed in order before it yielded them.
+    pub unread: Amount,
+}
+
+impl Losses {
+    /// All causes together.
+    #[must_use]
+    pub fn total(&self) -> Amount {
+        self.discarded
+            + self.overflowed
+            + self.aborted
+            + self.drained
+            + self.dropped_oldest
+            + self.skipped
+            + self.unread
+    }
+
+    /// What was lost since `earlier`, a former state of the same account.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Self {
+        Self {
+            discarded: self.discarded.since(earlier.discarded),
+            overflowed: self.overflowed.since(earlier.overflowed),
+            aborted: self.aborted.since(earlier.aborted),
+            drained: self.drained.since(earlier.drained),
+            dropped_oldest: self.dropped_oldest.since(earlier.dropped_oldest),
+            skipped: self.skipped.since(earlier.skipped),
+            unread: self.unread.since(earlier.unread),
+        }
+    }
+}
+
+/// Events that were dropped because nobody was there, by kind. Ends are never dropped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct DroppedEvents {
+    /// Barriers.
+    pub barriers: u64,
+    /// Watermarks.
+    pub watermarks: u64,
+    /// Application events.
+    pub application: u64,
+    /// Priority events.
+    pub priority: u64,
+}
+
+impl std::ops::AddAssign for DroppedEvents {
+    fn add_assign(&mut self, other: Self) {
+        self.barriers += other.barriers;
+        self.watermarks += other.watermarks;
+        self.application += other.application;
+        self.priority += other.priority;
+    }
+}
+
+/// The account of one subpartition since it was made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct Account {
+    /// All that the writer was given and did not refuse.
+    pub written: Amount,
+    /// What readers consumed.
+    pub delivered: Amount,
+    /// What certainly never reached a reader.
+    pub lost: Losses,
+    /// What a reader had when it was fenced, and had not consumed: it may have used it or not.
+    pub in_doubt: Amount,
+    /// What waits in the ring, or lies with the bound reader and isn't consumed yet.
+    pub queued: Amount,
+    /// Events that nobody got.
+    pub dropped_events: DroppedEvents,
+}
+
+impl Account {
+    /// Whether every record and byte is accounted for. Holds at quiet points: no write under way, no bind
+    /// under way, the reader between two items.
+    #[must_use]
+    pub fn is_balanced(&self) -> bool {
+        self.written == self.delivered + self.lost.total() + self.in_doubt + self.queued
+    }
+}
+
+/// The writer's own counts; it alone stores them, anybody may read.
+#[derive(Debug, Default)]
+pub(super) struct WriterCounts {
+    pub(super) hot: CachePadded<HotCounts>,
+    pub(super) cold: CachePadded<ColdCounts>,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct HotCounts {
+    /// Records whose last byte is published.
+    pub(super) records: AtomicU64,
+    /// Stream bytes that are published.
+    pub(super) bytes: AtomicU64,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct ColdCounts {
+    discarded: Count,
+    overflowed: Count,
+    aborted: Count,
+    barriers: AtomicU64,
+    watermarks: AtomicU64,
+    application: AtomicU64,
+    priority: AtomicU64,
+}
+
+/// An [`Amount`] with one writer.
+#[derive(Debug, Default)]
+struct Count {
+    records: AtomicU64,
+    bytes: AtomicU64,
+}
+
+impl Count {
+    fn add(&self, more: Amount) {
+        let sum = self.get() + more;
+        // Relaxed: one writer; what a reader must see in time goes with an entry (LOSS) or a quiet point.
+        self.records.store(sum.records, Ordering::Relaxed);
+        self.bytes.store(sum.bytes, Ordering::Relaxed);
+    }
+
+    fn get(&self) -> Amount {
+        // Relaxed: as above.
+        Amount::new(self.records.load(Ordering::Relaxed), self.bytes.load(Ordering::Relaxed))
+    }
+}
+
+/// Why the writer dropped a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum WriterLoss {
+    Discarded,
+    Overflowed,
+    Aborted,
+}
+
+/// Which kind of event the writer dropped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum EventKind {
+    Barrier,
+    Watermark,
+    Application,
+    Priority,
+}
+
+impl WriterCounts {
+    pub(super) fn lose(&self, cause: WriterLoss, amount: Amount) {
+        match cause {
+            WriterLoss::Discarded => self.cold.discarded.add(amount),
+            WriterLoss::Overflowed => self.cold.overflowed.add(amount),
+            WriterLoss::Aborted => self.cold.aborted.add(amount),
+        }
+    }
+
+    pub(super) fn drop_event(&self, kind: EventKind) {
+        let counter = match kind {
+            EventKind::Barrier => &self.cold.barriers,
+            EventKind::Watermark => &self.cold.watermarks,
+            EventKind::Application => &self.cold.application,
+            EventKind::Priority => &self.cold.priority,
+        };
+        // Relaxed: one writer, a statistic.
+        counter.store(counter.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+    }
+
+    /// Everything published.
+    pub(super) fn published(&self) -> Amount {
+        // Relaxed: exact at quiet points only.
+        Amount::new(self.hot.records.load(Ordering::Relaxed), self.hot.bytes.load(Ordering::Relaxed))
+    }
+
+    /// All that the writer itself dropped: what a LOSS entry carries.
+    pub(super) fn lost(&self) -> Amount {
+        self.cold.discarded.get() + self.cold.overflowed.get() + self.cold.aborted.get()
+    }
+
+    pub(super) fn add_to(&self, losses: &mut Losses, events: &mut DroppedEvents) {
+        losses.discarded = self.cold.discarded.get();
+        losses.overflowed = self.cold.overflowed.get();
+        losses.aborted += self.cold.aborted.get();
+        // Relaxed: statistics.
+        *events += DroppedEvents {
+            barriers: self.cold.barriers.load(Ordering::Relaxed),
+            watermarks: self.cold.watermarks.load(Ordering::Relaxed),
+            application: self.cold.application.load(Ordering::Relaxed),
+            priority: self.cold.priority.load(Ordering::Relaxed),
+        };
+    }
+}
+
+/// How many segments one view may hold at a time: what it reads from, and what it has lent.
+pub(crate) const HELD_MAX: usize = 4;
+
+/// The notes of one bound view; the view stores them, the binder reads them after its bump.
+///
+/// `consumed` is one word, so that the binder reads records and bytes that belong together; it counts
+/// modulo 2^32 from the view's begin, which is enough: what is taken and not consumed is far less.
+#[derive(Debug, Default)]
+pub(crate) struct ViewAccount {
+    consumed: AtomicU64,
+    consumed_entry: AtomicU32,
+    skipped: AtomicU64,
+    aborted_bytes: AtomicU32,
+    pub(super) held: [AtomicU64; HELD_MAX],
+}
+
+/// `{records 32 | bytes 32}`, both modulo 2^32.
+fn pack(amount: Amount) -> u64 {
+    (amount.records & 0xffff_ffff) << 32 | (amount.bytes & 0xffff_ffff)
+}
+
+fn unpack(bits: u64) -> Amount {
+    Amount::new(bits >> 32, bits & 0xffff_ffff)
+}
+
+impl ViewAccount {
+    /// View: everything up to `since_begin` (counted from the view's begin) is consumed.
+    pub(crate) fn set_consumed(&self, since_begin: Amount) {
+        // Relaxed: the binder may read an older word; what it misses is in doubt, which is true.
+        self.consumed.store(pack(since_begin), Ordering::Relaxed);
+    }
+
+    /// View: every entry before `entry` is consumed. Stored after the amounts, read before them.
+    pub(crate) fn set_consumed_entry(&self, entry: u16) {
+        self.consumed_entry.store(u32::from(entry), Ordering::Relaxed); // Relaxed: as above
+    }
+
+    pub(crate) fn add_skipped(&self, amount: Amount) {
+        // Relaxed: one writer; noted before the take that it belongs to (RING_E3).
+        let sum = unpack(self.skipped.load(Ordering::Relaxed)) + amount;
+        self.skipped.store(pack(sum), Ordering::Relaxed);
+    }
+
+    pub(crate) fn add_aborted(&self, bytes: u32) {
+        // Relaxed: one writer, read at quiet points.
+        let sum = self.aborted_bytes.load(Ordering::Relaxed).wrapping_add(bytes);
+        self.aborted_bytes.store(sum, Ordering::Relaxed);
+    }
+
+    pub(super) fn consumed(&self) -> Amount {
+        unpack(self.consumed.load(Ordering::Relaxed)) // Relaxed: see `set_consumed`
+    }
+
+    pub(super) fn consumed_entry(&self) -> u16 {
+        self.consumed_entry.load(Ordering::Relaxed) as u16 // Relaxed: see `set_consumed`
+    }
+
+    pub(super) fn skipped(&self) -> Amount {
+        unpack(self.skipped.load(Ordering::Relaxed)) // Relaxed: see `add_skipped`
+    }
+
+    pub(super) fn aborted(&self) -> Amount {
+        Amount::new(0, u64::from(self.aborted_bytes.load(Ordering::Relaxed))) // Relaxed: see `add_aborted`
+    }
+}
+
+/// The part of `progress` that is not behind `consumed`, where the latter counts modulo 2^32.
+pub(super) fn unconsumed(progress: Amount, consumed: Amount) -> Amount {
+    let low = |a: u64, b: u64| u64::from((a as u32).wrapping_sub(b as u32));
+    Amount::new(low(progress.records, consumed.records), low(progress.bytes, consumed.bytes))
+}

@@ -1,0 +1,495 @@
+//! The shared half of a subpartition, and the transitions between views. See the module above.
+
+use super::account::{Account, DroppedEvents, Losses, ViewAccount, WriterCounts, unconsumed};
+use super::policy::{Policies, WhenAbsent};
+use super::position::{Amount, Position};
+use super::priority::PriorityRing;
+use super::ring::{Deferred, Ring};
+use super::state::{Phase, State};
+use crate::doorbell::ReadyNode;
+use crate::error::Cause;
+use crate::id::{Attempt, BindEpoch, Incarnation};
+use crate::memory::{Charge, SegmentName, SegmentPool};
+use crate::record::RecordLayout;
+use crate::sync::{Mutex, Ordering, Waiter, fence, lock, sync};
+use std::sync::Arc;
+
+/// Who wants to read.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BindRequest {
+    pub(crate) attempt: Attempt,
+    pub(crate) incarnation: Incarnation,
+}
+
+/// Why a bind is refused. The subpartition is as it was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    /// A newer attempt has bound before.
+    Stale { presented: Attempt, current: Attempt },
+    /// Another run of the same attempt has bound before.
+    DuplicateAttempt { attempt: Attempt },
+    /// The partition is released.
+    Released,
+}
+
+/// What a bind gives to its view.
+#[derive(Debug)]
+pub(crate) struct Grant {
+    pub(crate) epoch: BindEpoch,
+    pub(crate) start: Position,
+    /// The record start isn't known yet: the next entry tells how much of it to skip.
+    pub(crate) skip: bool,
+    pub(crate) account: Arc<ViewAccount>,
+    /// Lost since the bind before.
+    pub(crate) lost: Losses,
+    /// In doubt since the bind before.
+    pub(crate) in_doubt: Amount,
+    /// What the writer had dropped in all when `lost` was summed up; LOSS entries say what came later.
+    pub(crate) writer_lost: Amount,
+    /// An older attempt acknowledged the end: there is nothing but the end of the partition.
+    pub(crate) ended: bool,
+}
+
+/// How a view's time ended.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Ending {
+    /// It was fenced, or its process vanished: what it had taken and not consumed is in doubt.
+    Fenced,
+    /// It closed in order, after it had yielded so much since its begin.
+    Closed { yielded: Amount },
+}
+
+/// What is known of the views so far; cold, under the mutex.
+#[derive(Debug)]
+struct BindRecord {
+    epoch: BindEpoch,
+    /// The newest attempt that ever bound.
+    newest: Option<(Attempt, Incarnation)>,
+    view: Option<Bound>,
+    delivered: Amount,
+    lost: Losses,
+    in_doubt: Amount,
+    dropped_events: DroppedEvents,
+    /// `lost` and `in_doubt` as the last grant left them.
+    told: (Losses, Amount),
+    acknowledged: bool,
+    released: Option<Cause>,
+}
+
+#[derive(Debug)]
+struct Bound {
+    node: Arc<ReadyNode>,
+    account: Arc<ViewAccount>,
+    start: Amount,
+}
+
+/// See the module above.
+#[derive(Debug)]
+pub(crate) struct Subpartition {
+    pub(super) ring: Ring,
+    pub(super) state: State,
+    pub(super) priority: PriorityRing,
+    pub(super) counts: WriterCounts,
+    pub(super) policies: Policies,
+    pub(super) charge: Arc<Charge>,
+    /// Segments a bound reader may let pile up.
+    limit: u32,
+    /// Where the writer of the partition sleeps.
+    pub(super) writer: Arc<Waiter>,
+    record: Mutex<BindRecord>,
+}
+
+impl Subpartition {
+    pub(crate) fn new(
+        pool: Arc<SegmentPool>,
+        layout: RecordLayout,
+        entries: u16,
+        policies: Policies,
+        charge: Arc<Charge>,
+        writer: Arc<Waiter>,
+    ) -> Arc<Self> {
+        if let WhenAbsent::Replay { quota } = policies.when_absent {
+            charge.set_limit(quota);
+        }
+        Arc::new(Self {
+            ring: Ring::new(pool, layout, entries),
+            state: State::new(),
+            priority: PriorityRing::new(),
+            counts: WriterCounts::default(),
+            policies,
+            limit: charge.limit(),
+            charge,
+            writer,
+            record: Mutex::new(BindRecord {
+                epoch: BindEpoch::NEVER,
+                newest: None,
+                view: None,
+                delivered: Amount::ZERO,
+                lost: Losses::default(),
+                in_doubt: Amount::ZERO,
+                dropped_events: DroppedEvents::default(),
+                told: (Losses::default(), Amount::ZERO),
+                acknowledged: false,
+                released: None,
+            }),
+        })
+    }
+
+    pub(super) fn pool(&self) -> &Arc<SegmentPool> {
+        &self.ring.pool
+    }
+
+    pub(crate) fn layout(&self) -> RecordLayout {
+        self.ring.layout()
+    }
+
+    /// Makes the caller the one reader, if its attempt is the newest.
+    pub(crate) fn bind(&self, request: BindRequest, node: &Arc<ReadyNode>) -> Result<Grant, Refusal> {
+        let mut later = Deferred::new(self.pool());
+        let mut record = lock(&self.record);
+        record.admit(request)?;
+        let first = record.newest.is_none();
+        let severed = self.sever(&mut record, Ending::Fenced, &mut later);
+        let (start, skip) = if first { (severed.at, false) } else { (severed.at, severed.skip) };
+        let epoch = record.epoch;
+        if self.state.bind(epoch, false).is_err() {
+            // Released between the two looks; `release` drains under the same mutex, after us.
+            drop(record);
+            severed.finish(self, later);
+            return Err(Refusal::Released);
+        }
+        self.charge.set_limit(self.limit);
+        record.newest = Some((request.attempt, request.incarnation));
+        let account = Arc::new(ViewAccount::default());
+        account.set_consumed_entry(start.entry);
+        record.view = Some(Bound {
+            node: node.clone(),
+            account: account.clone(),
+            start: self.ring.amount_at(start, &mut later),
+        });
+        let writer_lost = self.counts.lost();
+        let (lost, in_doubt, _) = self.totals(&record);
+        let (told_lost, told_doubt) = std::mem::replace(&mut record.told, (lost, in_doubt));
+        let grant = Grant {
+            epoch,
+            start,
+            skip,
+            account,
+            lost: lost.since(&told_lost),
+            in_doubt: in_doubt.since(told_doubt),
+            writer_lost,
+            ended: record.acknowledged,
+        };
+        drop(record);
+        fence(sync!(BIND_F1.binder, SeqCst));
+        node.ring();
+        severed.finish(self, later);
+        Ok(grant)
+    }
+
+    /// The view of `epoch` is gone: fences it and lets the policy rule until the next bind. Without effect
+    /// if another epoch rules already.
+    pub(crate) fn make_unavailable(&self, epoch: BindEpoch, ending: Ending) -> bool {
+        let mut later = Deferred::new(self.pool());
+        let mut record = lock(&self.record);
+        if record.epoch != epoch || record.view.is_none() {
+            return false;
+        }
+        let severed = self.sever(&mut record, ending, &mut later);
+        if let WhenAbsent::Retain { quota, .. } = self.policies.when_absent {
+            self.charge.set_limit(quota);
+        }
+        // A release that came between is final and says more than Unavailable.
+        let unavailable = self.state.unavailable(record.epoch).is_ok();
+        drop(record);
+        severed.finish(self, later);
+        unavailable
+    }
+
+    /// Final: drops everything, also the ends. The writer and the reader notice by themselves.
+    pub(crate) fn release(&self, cause: &Cause) {
+        let mut later = Deferred::new(self.pool());
+        let mut record = lock(&self.record);
+        if record.released.is_some() {
+            return;
+        }
+        record.released = Some(cause.clone());
+        self.state.release();
+        let severed = self.sever(&mut record, Ending::Fenced, &mut later);
+        let written = self.ring.written();
+        self.drop_until(&mut record, severed.at, written, |lost| &mut lost.drained, &mut later);
+        self.release_until(&record, written, &mut later);
+        drop(record);
+        severed.finish(self, later);
+    }
+
+    /// The reader of `epoch` has consumed the end of the partition. Tells whether this is news.
+    pub(crate) fn acknowledge_end(&self, epoch: BindEpoch) -> bool {
+        let mut record = lock(&self.record);
+        if record.epoch != epoch || record.acknowledged {
+            return false;
+        }
+        record.acknowledged = true;
+        drop(record);
+        self.writer.notify();
+        true
+    }
+
+    pub(crate) fn is_end_acknowledged(&self) -> bool {
+        lock(&self.record).acknowledged
+    }
+
+    /// Why the subpartition is released, if it is.
+    pub(crate) fn released(&self) -> Option<Cause> {
+        lock(&self.record).released.clone()
+    }
+
+    /// The newest attempt that ever bound.
+    pub(crate) fn newest(&self) -> Option<Attempt> {
+        lock(&self.record).newest.map(|(attempt, _)| attempt)
+    }
+
+    pub(crate) fn phase(&self) -> Phase {
+        self.state.load().phase()
+    }
+
+    pub(crate) fn epoch(&self) -> BindEpoch {
+        self.state.load().epoch()
+    }
+
+    /// Segments charged to the subpartition, and how many it may have.
+    pub(crate) fn segments(&self) -> (u32, u32) {
+        (self.charge.used(), self.charge.limit())
+    }
+
+    pub(crate) fn policies(&self) -> &Policies {
+        &self.policies
+    }
+
+    /// Lists the bound view's node, if there is one: for whoever changed something beside the ring.
+    pub(crate) fn ring_view(&self) {
+        let node = lock(&self.record).view.as_ref().map(|bound| bound.node.clone());
+        if let Some(node) = node {
+            node.ring();
+        }
+    }
+
+    /// The epoch that rules and the node of its view.
+    pub(super) fn node(&self) -> (BindEpoch, Option<Arc<ReadyNode>>) {
+        let record = lock(&self.record);
+        (record.epoch, record.view.as_ref().map(|bound| bound.node.clone()))
+    }
+
+    /// Writer: makes room in a retained queue. False if nothing older than entry `keep_from` is queued, or
+    /// the consumer is not absent any more.
+    pub(super) fn drop_oldest(&self, keep_from: u16) -> bool {
+        let mut later = Deferred::new(self.pool());
+        let mut record = lock(&self.record);
+        let word = self.state.load();
+        if word.phase() != Phase::Unavailable || word.is_released() {
+            return false;
+        }
+        let written = self.ring.written();
+        let from = self.ring.taken_glance().position;
+        let mut to = from;
+        let oldest = self.ring.slot(from.entry).entry().segment;
+        // To the first entry in another segment: only then is memory freed.
+        while to.entry != written.entry && to.entry != keep_from {
+            let slot = self.ring.slot(to.entry).entry();
+            if slot.kind.is_end() || (slot.kind.is_data() && slot.segment != oldest) {
+                break;
+            }
+            to = Position::at_entry(to.entry.wrapping_add(1));
+        }
+        if to.entry == from.entry {
+            return false;
+        }
+        // Never past the begin of the record that the writer is at: it starts in `keep_from` or later.
+        let (aligned, _) = self.ring.align(to, written, &mut later);
+        self.drop_until(&mut record, from, aligned, |lost| &mut lost.dropped_oldest, &mut later);
+        self.release_until(&record, aligned, &mut later);
+        drop(record);
+        true
+    }
+
+    /// The account now: exact at quiet points.
+    pub(crate) fn account(&self) -> Account {
+        let record = lock(&self.record);
+        let published = self.counts.published();
+        let (mut lost, in_doubt, dropped_events) = self.totals(&record);
+        let mut delivered = record.delivered;
+        let mut queued = published.since(record.settled());
+        if let Some(bound) = &record.view {
+            let consumed = bound.account.consumed();
+            let waiting = unconsumed(published.since(bound.start), consumed);
+            let seen = published.since(bound.start).since(waiting);
+            let (skipped, aborted) = (bound.account.skipped(), bound.account.aborted());
+            delivered += seen.since(skipped).since(aborted);
+            lost.skipped += skipped;
+            lost.aborted += aborted;
+            queued = waiting;
+        }
+        let written = published + self.counts.lost();
+        Account { written, delivered, lost, in_doubt, queued, dropped_events }
+    }
+
+    // ---- steps of a transition, all under the mutex ----------------------------------------------------
+
+    /// Fences whoever reads, settles its account and applies the policy. The ring then belongs to
+    /// `record.epoch`, which no view has yet.
+    fn sever(&self, record: &mut BindRecord, ending: Ending, later: &mut Deferred<'_>) -> Severed {
+        let first = record.newest.is_none();
+        record.epoch = record.epoch.next();
+        let taken = self.ring.bump(record.epoch);
+        self.priority.bump(record.epoch);
+        let written = self.ring.written();
+        let old = record.view.take();
+        let mut severed =
+            Severed { at: taken, skip: true, node: None, held: [SegmentName::NONE; super::account::HELD_MAX] };
+        if first {
+            return severed;
+        }
+        let mut from = taken;
+        if let Some(bound) = old {
+            from = self.settle(record, &bound, taken, written, ending, later);
+            for (name, held) in severed.held.iter_mut().zip(&bound.account.held) {
+                // Relaxed: noted before the take, which the bump has acquired (RING_E3).
+                *name = SegmentName::from_bits(held.load(Ordering::Relaxed));
+            }
+            severed.node = Some(bound.node);
+            record.dropped_events.priority += self.priority.drain(record.epoch);
+        }
+        let keep = if self.policies.when_absent == WhenAbsent::Discard {
+            let end = self.ring.first_end(from, written);
+            self.drop_until(record, from, end, |lost| &mut lost.drained, later);
+            end
+        } else {
+            from
+        };
+        let (at, skip) = self.ring.align(keep, written, later);
+        self.drop_until(record, keep, at, |lost| &mut lost.skipped, later);
+        self.ring.set_taken(record.epoch, at);
+        self.release_until(record, at, later);
+        severed.at = at;
+        severed.skip = skip;
+        severed
+    }
+
+    /// Closes the account of a view that had taken everything up to `taken`. Returns where the next view
+    /// begins: there, or under Replay where the old one had consumed.
+    fn settle(
+        &self,
+        record: &mut BindRecord,
+        bound: &Bound,
+        taken: Position,
+        written: Position,
+        ending: Ending,
+        later: &mut Deferred<'_>,
+    ) -> Position {
+        // The entry first: amounts newer than it only mean that more is consumed (see `position_of`).
+        let entry = bound.account.consumed_entry();
+        let progress = self.ring.amount_at(taken, later).since(bound.start);
+        let open = unconsumed(progress, bound.account.consumed());
+        let consumed = progress.since(open);
+        let (skipped, aborted) = (bound.account.skipped(), bound.account.aborted());
+        record.delivered += consumed.since(skipped).since(aborted);
+        record.lost.skipped += skipped;
+        record.lost.aborted += aborted;
+        if matches!(self.policies.when_absent, WhenAbsent::Replay { .. }) {
+            return self.ring.position_of(entry, written, bound.start.bytes + consumed.bytes);
+        }
+        let in_doubt = match ending {
+            Ending::Fenced => open,
+            Ending::Closed { yielded } => unconsumed(yielded, bound.account.consumed()),
+        };
+        record.in_doubt += in_doubt;
+        record.lost.unread += open.since(in_doubt);
+        taken
+    }
+
+    /// Counts what lies between two places as lost for one cause, and moves `taken` behind it.
+    fn drop_until(
+        &self,
+        record: &mut BindRecord,
+        from: Position,
+        to: Position,
+        cause: impl FnOnce(&mut Losses) -> &mut Amount,
+        later: &mut Deferred<'_>,
+    ) {
+        if from == to {
+            return;
+        }
+        let lost = self.ring.amount_at(to, later).since(self.ring.amount_at(from, later));
+        *cause(&mut record.lost) += lost;
+        record.dropped_events += self.ring.events_between(from, to);
+        self.ring.set_taken(record.epoch, to);
+    }
+
+    fn release_until(&self, record: &BindRecord, to: Position, later: &mut Deferred<'_>) {
+        let released = self.ring.release(record.epoch, to, |name| later.drop_hold(name));
+        debug_assert!(released.is_ok(), "the epoch changes only under the mutex that is held here");
+    }
+
+    /// Losses, in doubt and dropped events so far, with the writer's own counts.
+    fn totals(&self, record: &BindRecord) -> (Losses, Amount, DroppedEvents) {
+        let (mut lost, mut events) = (record.lost, record.dropped_events);
+        self.counts.add_to(&mut lost, &mut events);
+        (lost, record.in_doubt, events)
+    }
+}
+
+impl BindRecord {
+    /// Whether the attempt may bind.
+    fn admit(&self, request: BindRequest) -> Result<(), Refusal> {
+        if self.released.is_some() {
+            return Err(Refusal::Released);
+        }
+        let Some((current, incarnation)) = self.newest else { return Ok(()) };
+        if request.attempt < current {
+            return Err(Refusal::Stale { presented: request.attempt, current });
+        }
+        if request.attempt == current && request.incarnation != incarnation {
+            return Err(Refusal::DuplicateAttempt { attempt: current });
+        }
+        Ok(())
+    }
+
+    /// Everything published that is not queued any more, when no view is bound.
+    fn settled(&self) -> Amount {
+        let lost = self.lost;
+        self.delivered
+            + self.in_doubt
+            + lost.drained
+            + lost.dropped_oldest
+            + lost.skipped
+            + lost.unread
+            + lost.aborted
+    }
+}
+
+/// What a transition leaves to be done once the mutex is free.
+#[derive(Debug)]
+#[must_use]
+struct Severed {
+    at: Position,
+    skip: bool,
+    node: Option<Arc<ReadyNode>>,
+    held: [SegmentName; super::account::HELD_MAX],
+}
+
+impl Severed {
+    /// Moves what the old view holds to the orphans' quota, drops what was let go, tells the old view that
+    /// it is fenced and the writer that something changed.
+    fn finish(self, sub: &Subpartition, later: Deferred<'_>) {
+        drop(later);
+        for name in self.held.into_iter().filter(|name| *name != SegmentName::NONE) {
+            let orphan = sub.pool().orphan(sub.pool().class_of(name));
+            // Full, or let go meanwhile: then it stays charged to the subpartition.
+            sub.pool().recharge(name, &sub.charge, orphan);
+        }
+        if let Some(node) = self.node {
+            node.ring();
+        }
+        sub.writer.notify();
+    }
+}

@@ -1,0 +1,45 @@
+//! What a task hands to whoever serves its consumer: the ring, the state word, the bind record, the account.
+//!
+//! One [`WriteHalf`] fills a subpartition, and one [`View`] at a time empties it: the newest. This module
+//! holds what the two share and the transitions between views; `ring` says how the hand-over itself works.
+//!
+//! # Guarantees
+//! - The newest attempt owns the view, whatever the order in which attempts bind; nobody waits for the old
+//!   reader, not even one that never comes back.
+//! - After a bind the first byte that the new view gets is the first byte of a record.
+//! - Every record is accounted for: see `account`.
+//!
+//! # A bind, step by step (all under the mutex of the bind record)
+//! 1. Compare attempts. 2. Fence: bump `taken`, `released` and the priority ring to the new epoch. 3. Settle
+//! the old view's account at the place it got to. 4. Drain, keep or rewind by policy; move to a record start.
+//! 5. Publish the state word. 6. After the mutex: fence, list the new view's node, wake the writer.
+//!
+//! A change to Unavailable is the same fence with the same steps, under an epoch that no view has: a late
+//! take or acknowledgement of the old reader fails from step 2 on.
+//!
+//! # Edges
+//! `BIND_F1` (fences): the writer publishes, fences, loads the state word, rings the node of that epoch; the
+//! binder publishes the word, fences, lists its own node. Either the writer rings the new node, or the new
+//! view's first look sees the publication. The mutex orders transitions among themselves.
+
+mod account;
+mod bind;
+mod policy;
+mod position;
+mod priority;
+mod ring;
+mod slot;
+mod state;
+mod view;
+mod write;
+
+pub use account::{Account, DroppedEvents, Losses};
+pub(crate) use bind::{BindRequest, Grant, Refusal, Subpartition, Ending};
+pub use policy::{BeforeFirstBind, Flush, Policies, WhenAbsent, WhenFull, WhenRetained};
+pub use position::Amount;
+pub(crate) use position::Position;
+pub(crate) use ring::{Fenced, Piece};
+pub(crate) use slot::Kind;
+pub use state::Phase;
+pub(crate) use view::View;
+pub(crate) use write::{Append, Blocked, WriteHalf};

@@ -1,0 +1,223 @@
+//! The reader's handle of one bind: takes, releases and acknowledges under its epoch.
+//!
+//! Used by whoever serves a consumer: the gate of a local channel, a network thread for a remote one. A view
+//! of an older epoch gets [`Fenced`] from everything and changes nothing.
+
+use super::account::ViewAccount;
+use super::bind::{Ending, Grant, Subpartition};
+use super::policy::WhenAbsent;
+use super::position::{Amount, Position};
+use super::ring::{Fenced, Piece};
+use crate::doorbell::ReadyNode;
+use crate::event::PriorityEvent;
+use crate::id::BindEpoch;
+use crate::memory::SegmentName;
+use crate::sync::Ordering;
+use std::sync::Arc;
+
+/// See the module's text. Dropping it is an end in order: what it had not yielded is lost, not in doubt.
+#[derive(Debug)]
+pub(crate) struct View {
+    sub: Arc<Subpartition>,
+    node: Arc<ReadyNode>,
+    account: Arc<ViewAccount>,
+    epoch: BindEpoch,
+    /// Where the next take begins.
+    at: Position,
+    /// The record start isn't reached yet: what comes is skipped up to it.
+    skip: bool,
+    /// Stream bytes and records since the bind that were yielded to the task.
+    yielded: Amount,
+    closed: bool,
+}
+
+impl View {
+    pub(crate) fn new(sub: Arc<Subpartition>, node: Arc<ReadyNode>, grant: &Grant) -> Self {
+        Self {
+            sub,
+            node,
+            account: grant.account.clone(),
+            epoch: grant.epoch,
+            at: grant.start,
+            skip: grant.skip,
+            yielded: Amount::ZERO,
+            closed: false,
+        }
+    }
+
+    pub(crate) fn epoch(&self) -> BindEpoch {
+        self.epoch
+    }
+
+    pub(crate) fn node(&self) -> &Arc<ReadyNode> {
+        &self.node
+    }
+
+    pub(crate) fn subpartition(&self) -> &Arc<Subpartition> {
+        &self.sub
+    }
+
+    pub(crate) fn account(&self) -> &Arc<ViewAccount> {
+        &self.account
+    }
+
+    /// Takes at most `pieces_max` pieces into `pieces`, which is empty. Each comes with a hold of its
+    /// segment, to be given back by [`View::let_go`]. Nothing taken means that nothing is there.
+    pub(crate) fn take(&mut self, pieces_max: usize, pieces: &mut Vec<Piece>) -> Result<(), Fenced> {
+        debug_assert!(pieces.is_empty());
+        loop {
+            let ring = &self.sub.ring;
+            let to = ring.collect(self.at, pieces_max, pieces);
+            if to == self.at {
+                if !ring.is_current(self.epoch) {
+                    return Err(Fenced);
+                }
+                if ring.written() == self.at {
+                    return Ok(());
+                }
+                // A private copy took the place of a shared segment meanwhile: the slot names it now.
+                continue;
+            }
+            self.note_held(pieces);
+            if let Err(fenced) = ring.commit_take(self.epoch, to) {
+                ring.drop_holds(pieces);
+                return Err(fenced);
+            }
+            self.at = to;
+            if self.skip {
+                self.skip_to_record(pieces);
+            }
+            if !self.retains() {
+                self.release(to)?;
+            }
+            if !pieces.is_empty() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Notes what is about to be held, for the binder that fences this view (RING_E3). A name whose take
+    /// fails is stale, and harmless: moving its charge needs a hold of that very generation.
+    fn note_held(&self, pieces: &[Piece]) {
+        let notes = self.account.held.iter().take(2);
+        let names = pieces.iter().map(|piece| piece.entry.segment).chain(std::iter::repeat(SegmentName::NONE));
+        for (note, name) in notes.zip(names) {
+            note.store(name.to_bits(), Ordering::Relaxed); // Relaxed: released by the take's CAS
+        }
+    }
+
+    /// Cuts off the rest of a record whose begin went to an older view.
+    fn skip_to_record(&mut self, pieces: &mut Vec<Piece>) {
+        let mut skipped = Amount::ZERO;
+        let mut kept = 0;
+        for index in 0..pieces.len() {
+            let mut piece = pieces[index];
+            if self.skip && piece.entry.kind.is_data() {
+                let first = piece.entry.first.get().map_or(u32::MAX, u32::from);
+                let cut = first.saturating_sub(piece.offset).min(piece.bytes);
+                let reached = first <= piece.offset + piece.bytes;
+                skipped += Amount::new(u64::from(reached && cut > 0), u64::from(cut));
+                piece.offset += cut;
+                piece.bytes -= cut;
+                self.skip = !reached;
+            } else {
+                self.skip = false;
+            }
+            if piece.entry.kind.is_data() && piece.bytes == 0 {
+                self.sub.pool().drop_hold(piece.entry.segment);
+            } else {
+                pieces[kept] = piece;
+                kept += 1;
+            }
+        }
+        pieces.truncate(kept);
+        self.account.add_skipped(skipped);
+        self.yielded += skipped;
+        self.account.set_consumed(self.yielded);
+    }
+
+    /// Whether the ring keeps what is not consumed.
+    pub(crate) fn retains(&self) -> bool {
+        matches!(self.sub.policies.when_absent, WhenAbsent::Replay { .. })
+    }
+
+    /// Lets the ring give up everything before `to`, and wakes the writer if that made room.
+    pub(crate) fn release(&self, to: Position) -> Result<(), Fenced> {
+        let pool = self.sub.pool();
+        // Within an entry nothing is freed: the position is brought up to date when it leaves it.
+        if self.sub.ring.released_glance().position.entry == to.entry {
+            return Ok(());
+        }
+        if self.sub.ring.release(self.epoch, Position::at_entry(to.entry), |name| pool.drop_hold(name))? {
+            self.sub.writer.notify();
+        }
+        Ok(())
+    }
+
+    /// Gives back the hold of a piece that was taken.
+    pub(crate) fn let_go(&self, piece: &Piece) {
+        if piece.holds_segment() {
+            self.sub.pool().drop_hold(piece.entry.segment);
+        }
+    }
+
+    /// The bytes of a piece that this view took and has not let go.
+    ///
+    /// # Safety
+    /// `piece` came from [`View::take`] of this view, and [`View::let_go`] was not called for it.
+    pub(crate) unsafe fn bytes(&self, piece: &Piece) -> &[u8] {
+        let from = piece.segment_offset();
+        // SAFETY: I4 of the ring: taken, hence published before the take and held since.
+        unsafe { self.sub.pool().read(piece.entry.segment, from..from + piece.bytes as usize) }
+    }
+
+    /// The bytes of an application event's piece, as for [`View::bytes`].
+    ///
+    /// # Safety
+    /// As for [`View::bytes`].
+    pub(crate) unsafe fn event_bytes(&self, piece: &Piece) -> &[u8] {
+        let from = usize::from(piece.entry.from);
+        // SAFETY: as in `bytes`; the event's length is the slot's `aux`.
+        unsafe { self.sub.pool().read(piece.entry.segment, from..from + piece.entry.aux as usize) }
+    }
+
+    /// The next priority event.
+    pub(crate) fn take_priority(&self) -> Result<Option<PriorityEvent>, Fenced> {
+        if self.sub.priority.is_empty() {
+            return Ok(None);
+        }
+        let event = self.sub.priority.take(self.epoch)?;
+        if event.is_some() {
+            self.sub.writer.notify();
+        }
+        Ok(event)
+    }
+
+    /// The task was given everything up to `since_bind`.
+    #[inline]
+    pub(crate) fn set_yielded(&mut self, since_bind: Amount) {
+        self.yielded = since_bind;
+    }
+
+    pub(crate) fn yielded(&self) -> Amount {
+        self.yielded
+    }
+
+    /// The end of the partition is consumed. Tells whether this is news.
+    pub(crate) fn acknowledge_end(&self) -> bool {
+        self.sub.acknowledge_end(self.epoch)
+    }
+
+    /// Ends the view: `Closed` when its owner ends in order, `Fenced` when what it had is in doubt.
+    pub(crate) fn close(&mut self, ending: Ending) {
+        if !std::mem::replace(&mut self.closed, true) {
+            self.sub.make_unavailable(self.epoch, ending);
+        }
+    }
+}
+
+impl Drop for View {
+    fn drop(&mut self) {
+        self.close(Ending::Closed { yielded: self.yielded });
+    }
+}

@@ -1,0 +1,258 @@
+//! The open end of a ring: the segment being filled, the entry in it, and how entries begin and end.
+
+use super::super::position::{Amount, Position};
+use super::super::ring::Ring;
+use super::super::slot::{Entry, Kind};
+use crate::memory::{Charge, OpenSegment, SegmentCache, SegmentName};
+use crate::record::{First, UNIFORM_NONE};
+use std::sync::Arc;
+
+/// Slots that stay free for what must always fit: ABORT, LOSS, end of data, end of partition, and the slot
+/// behind the last one, which carries its base.
+const RESERVED_SLOTS: u16 = 5;
+
+/// There is no room now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Blocked {
+    /// The subpartition's quota of segments, or its partition's floating share, is used up.
+    Memory,
+    /// All slots of the ring are in use.
+    Slots,
+    /// Eight priority events wait already.
+    Priority,
+}
+
+/// The writer's end of a ring. All positions are of stream bytes; `written` is published by [`Tail::publish`]
+/// and by the end of an entry.
+#[derive(Debug)]
+pub(super) struct Tail {
+    open: Option<OpenSegment>,
+    /// The entry that is open, or comes next.
+    entry: u16,
+    /// Whether the slot of `entry` is filled and the ring holds its segment.
+    entry_open: bool,
+    /// Where the open entry begins in its segment.
+    from: usize,
+    /// Bytes in the open entry, published or not.
+    filled: usize,
+    /// Bytes of the open segment that are behind `from + filled`.
+    room: usize,
+    /// Payload length that all records of the open entry share; `UNIFORM_NONE` when they differ. Means
+    /// nothing before the first record has started in it.
+    uniform: u32,
+    started: bool,
+    /// What lies before the open entry.
+    base: u64,
+    /// Records whose last byte is published, or about to be.
+    records: u64,
+}
+
+impl Tail {
+    pub(super) fn new(ring: &Ring) -> Self {
+        ring.slot(0).set_base(0, 0);
+        Self {
+            open: None,
+            entry: 0,
+            entry_open: false,
+            from: 0,
+            filled: 0,
+            room: 0,
+            uniform: UNIFORM_NONE,
+            started: false,
+            base: 0,
+            records: 0,
+        }
+    }
+
+    /// Bytes that a record may still take in the open entry; 0 when none is open.
+    #[inline]
+    pub(super) fn room(&self) -> usize {
+        if self.entry_open { self.room } else { 0 }
+    }
+
+    pub(super) fn segment_bytes(&self) -> Option<usize> {
+        self.open.as_ref().map(OpenSegment::capacity)
+    }
+
+    pub(super) fn entry(&self) -> u16 {
+        self.entry
+    }
+
+    pub(super) fn filled(&self) -> usize {
+        self.filled
+    }
+
+    /// Published and about to be published: records, and stream bytes.
+    #[inline]
+    pub(super) fn amount(&self) -> Amount {
+        Amount::new(self.records, self.base + self.filled as u64)
+    }
+
+    /// Whether a record of this payload length can go the short way: a record has started in the entry,
+    /// and the length keeps the hint as it is.
+    #[inline]
+    pub(super) fn keeps_uniform(&self, payload_bytes: usize) -> bool {
+        self.started && (self.uniform == UNIFORM_NONE || self.uniform as usize == payload_bytes)
+    }
+
+    /// Bytes to fill, behind what is filled.
+    #[inline]
+    pub(super) fn spare(&mut self, bytes: usize) -> Option<&mut [u8]> {
+        let start = self.from + self.filled;
+        self.open.as_mut().map(|open| open.spare(start..start + bytes))
+    }
+
+    #[inline]
+    pub(super) fn advance(&mut self, bytes: usize) {
+        self.filled += bytes;
+        self.room -= bytes;
+    }
+
+    /// Takes back what was filled behind `filled` and not published.
+    pub(super) fn rewind(&mut self, filled: usize) {
+        self.room += self.filled - filled;
+        self.filled = filled;
+    }
+
+    /// A record ends at what is filled: publishes it.
+    #[inline]
+    pub(super) fn end_record(&mut self, ring: &Ring) {
+        self.records += 1;
+        if let Some(open) = &mut self.open {
+            open.commit(self.from + self.filled);
+        }
+        ring.publish(Position::new(self.entry, self.filled as u16));
+    }
+
+    /// A record of this payload length starts in the entry and is about to be published.
+    pub(super) fn note_length(&mut self, ring: &Ring, payload_bytes: u32) {
+        let next = if !self.started || self.uniform == payload_bytes { payload_bytes } else { UNIFORM_NONE };
+        if !self.started || next != self.uniform {
+            ring.slot(self.entry).set_uniform(next);
+        }
+        self.started = true;
+        self.uniform = next;
+    }
+
+    fn slots_free(&self, ring: &Ring) -> u16 {
+        ring.capacity() - self.entry.wrapping_sub(ring.released().entry)
+    }
+
+    /// Whether an entry can begin and leave the reserve untouched.
+    pub(super) fn has_slot(&self, ring: &Ring) -> bool {
+        // The open entry has its slot already; the one looked for is the next.
+        self.slots_free(ring) > RESERVED_SLOTS + u16::from(self.entry_open)
+    }
+
+    /// Makes sure that an entry is open with at least `least` bytes of room. Ends the one before if need
+    /// be, which publishes all of it.
+    pub(super) fn make_room(
+        &mut self,
+        ring: &Ring,
+        charge: &Arc<Charge>,
+        cache: &mut SegmentCache,
+        least: usize,
+        first: impl Fn(usize) -> First,
+    ) -> Result<(), Blocked> {
+        if self.entry_open && self.room >= least {
+            return Ok(());
+        }
+        if self.open.is_some() && self.room < least {
+            self.end_entry(ring);
+            self.open = None;
+            self.room = 0;
+        }
+        if !self.has_slot(ring) {
+            return Err(Blocked::Slots);
+        }
+        if self.open.is_none() {
+            let open = ring.pool.allocate(charge, cache).map_err(|_| Blocked::Memory)?;
+            self.from = 0;
+            self.room = open.capacity();
+            self.open = Some(open);
+        }
+        if !self.entry_open {
+            self.begin_entry(ring, first(self.room));
+        }
+        Ok(())
+    }
+
+    fn begin_entry(&mut self, ring: &Ring, first: First) {
+        let Some(open) = &self.open else { return };
+        open.add_hold();
+        ring.slot(self.entry).fill(&Entry {
+            kind: Kind::Data,
+            segment: open.name(),
+            from: self.from as u16,
+            first,
+            aux: 0,
+        });
+        self.entry_open = true;
+        self.filled = 0;
+        self.started = false;
+        self.uniform = UNIFORM_NONE;
+    }
+
+    /// Ends the open entry where it is filled to, and publishes all of it.
+    pub(super) fn end_entry(&mut self, ring: &Ring) {
+        if !self.entry_open {
+            return;
+        }
+        self.entry_open = false;
+        if self.filled == 0 {
+            // Nothing of it was ever published: the slot is the next entry's.
+            if let Some(open) = &self.open {
+                ring.pool.drop_hold(open.name());
+            }
+            return;
+        }
+        if let Some(open) = &mut self.open {
+            open.commit(self.from + self.filled);
+        }
+        self.from += self.filled;
+        self.base += self.filled as u64;
+        self.filled = 0;
+        self.leave_entry(ring);
+    }
+
+    /// Appends an entry without stream bytes. The caller knows that there is a slot.
+    pub(super) fn push(&mut self, ring: &Ring, kind: Kind, segment: SegmentName, aux: u64) {
+        self.end_entry(ring);
+        ring.slot(self.entry).fill(&Entry {
+            kind,
+            segment,
+            from: self.from as u16,
+            first: First::at(0),
+            aux,
+        });
+        self.leave_entry(ring);
+    }
+
+    /// Appends an application event whose bytes go into the open segment. The caller made room.
+    pub(super) fn push_bytes(&mut self, ring: &Ring, bytes: &[u8]) {
+        self.end_entry(ring);
+        let Some(open) = &mut self.open else { return };
+        open.spare(self.from..self.from + bytes.len()).copy_from_slice(bytes);
+        open.commit(self.from + bytes.len());
+        open.add_hold();
+        let name = open.name();
+        self.push(ring, Kind::Application, name, bytes.len() as u64);
+        self.from += bytes.len();
+        self.room -= bytes.len();
+    }
+
+    /// The entry is complete: its successor's base tells its length.
+    fn leave_entry(&mut self, ring: &Ring) {
+        let next = self.entry.wrapping_add(1);
+        ring.slot(next).set_base(self.base, self.records);
+        self.entry = next;
+        ring.publish(Position::at_entry(next));
+    }
+
+    /// Ends the entry and lets the segment go.
+    pub(super) fn close(&mut self, ring: &Ring) {
+        self.end_entry(ring);
+        self.open = None;
+        self.room = 0;
+    }
+}
