@@ -99,8 +99,8 @@ impl Header {
         // Relaxed: a guess for the exchange, which sees the newest word.
         let mut word = self.word.load(Ordering::Relaxed);
         loop {
-            if !check!(MEM_E5.generation, generation_of(word) == generation) || word & HOLDERS >= HOLDERS_MAX
-            {
+            let same_life = check!(MEM_E5.generation, generation_of(word) == generation);
+            if !same_life || word & HOLDERS >= HOLDERS_MAX {
                 return false;
             }
             // Relaxed: the count alone keeps the segment; its bytes come with the edge that published them.
