@@ -97,7 +97,9 @@ pub enum BindError {
         current: Attempt,
     },
     /// Another run of the same consumer attempt has bound before.
-    #[error("another incarnation of {attempt} of the consumer has bound; give every redeployment a new attempt")]
+    #[error(
+        "another incarnation of {attempt} of the consumer has bound; give every redeployment a new attempt"
+    )]
     DuplicateAttempt {
         /// The attempt.
         attempt: Attempt,
@@ -159,7 +161,9 @@ impl BindError {
 #[non_exhaustive]
 pub enum WriteError {
     /// The record has more bytes than the partition allows, or than could ever be kept.
-    #[error("a record of {bytes} bytes is longer than {max}; raise `record_bytes_max` or the quota, or split it")]
+    #[error(
+        "a record of {bytes} bytes is longer than {max}; raise `record_bytes_max` or the quota, or split it"
+    )]
     TooLong {
         /// Bytes of the payload.
         bytes: u64,
@@ -183,7 +187,9 @@ pub enum WriteError {
         count: u32,
     },
     /// Another record is half written.
-    #[error("a record for subpartition {target} is half written; finish it with the same buffer, or abort it")]
+    #[error(
+        "a record for subpartition {target} is half written; finish it with the same buffer, or abort it"
+    )]
     RecordInProgress {
         /// Where the half record goes.
         target: u32,

@@ -6,6 +6,7 @@ mod error;
 mod event;
 mod id;
 mod memory;
+mod record;
 mod subpartition;
 mod sync;
 

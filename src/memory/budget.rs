@@ -173,11 +173,11 @@ impl Charge {
         self.limit.load(Ordering::Relaxed)
     }
 
-    /// Sets the most segments this account may use. What it uses beyond a lower limit stays.
+    /// Sets the most segments this account may use. What it uses beyond a lower limit stays. The caller
+    /// notifies the budget's waiter afterwards, when it holds no lock.
     pub(crate) fn set_limit(&self, limit: u32) {
         // Relaxed: the fence of `notify` orders it for a sleeper.
         self.limit.store(limit, Ordering::Relaxed);
-        self.budget.waiter.notify();
     }
 
     /// Whether the next segment would come from the floating share.

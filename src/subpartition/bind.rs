@@ -158,6 +158,7 @@ impl Subpartition {
             severed.finish(self, later);
             return Err(Refusal::Released);
         }
+        // The writer is told of it below, with everything else.
         self.charge.set_limit(self.limit);
         record.newest = Some((request.attempt, request.incarnation));
         let account = Arc::new(ViewAccount::default());
@@ -344,8 +345,12 @@ impl Subpartition {
         self.priority.bump(record.epoch);
         let written = self.ring.written();
         let old = record.view.take();
-        let mut severed =
-            Severed { at: taken, skip: true, node: None, held: [SegmentName::NONE; super::account::HELD_MAX] };
+        let mut severed = Severed {
+            at: taken,
+            skip: true,
+            node: None,
+            held: [SegmentName::NONE; super::account::HELD_MAX],
+        };
         if first {
             return severed;
         }

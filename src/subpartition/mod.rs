@@ -24,6 +24,7 @@
 
 mod account;
 mod bind;
+mod local;
 mod policy;
 mod position;
 mod priority;
@@ -34,7 +35,8 @@ mod view;
 mod write;
 
 pub use account::{Account, DroppedEvents, Losses};
-pub(crate) use bind::{BindRequest, Grant, Refusal, Subpartition, Ending};
+pub(crate) use bind::{BindRequest, Ending, Grant, Refusal, Subpartition};
+pub(crate) use local::{LocalReader, Mark, Next, Payload};
 pub use policy::{BeforeFirstBind, Flush, Policies, WhenAbsent, WhenFull, WhenRetained};
 pub use position::Amount;
 pub(crate) use position::Position;
@@ -42,4 +44,7 @@ pub(crate) use ring::{Fenced, Piece};
 pub(crate) use slot::Kind;
 pub use state::Phase;
 pub(crate) use view::View;
-pub(crate) use write::{Append, Blocked, WriteHalf};
+pub(crate) use write::{Append, Blocked, EndKind, WriteHalf};
+
+#[cfg(all(test, not(loom)))]
+mod tests;

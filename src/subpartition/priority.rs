@@ -90,8 +90,7 @@ impl PriorityRing {
         // Relaxed: after the acquire load above.
         let words = std::array::from_fn(|index| self.message(head)[index].load(Ordering::Relaxed));
         let next = join(owner, head.wrapping_add(1));
-        let swapped =
-            self.head.compare_exchange(now, next, sync!(PRIO_E2.take, Release), Ordering::Relaxed);
+        let swapped = self.head.compare_exchange(now, next, sync!(PRIO_E2.take, Release), Ordering::Relaxed);
         swapped.map(|_| Some(PriorityEvent::from_words(words))).map_err(|_| Fenced)
     }
 

@@ -70,6 +70,8 @@ pub(crate) struct Fenced;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Piece {
     pub(crate) entry: Entry,
+    /// Which entry of the ring it is of.
+    pub(crate) index: u16,
     /// Bytes of the entry that lie before this piece.
     pub(crate) offset: u32,
     /// Bytes of the piece.
@@ -225,7 +227,7 @@ impl Ring {
             (self.entry_bytes(at.entry), Position::at_entry(at.entry.wrapping_add(1)))
         };
         let offset = u32::from(at.offset);
-        Piece { entry, offset, bytes: limit.saturating_sub(offset), facts, end }
+        Piece { entry, index: at.entry, offset, bytes: limit.saturating_sub(offset), facts, end }
     }
 
     /// The length of a complete entry. A reused slot may give any number, which is clamped and never acted
@@ -357,9 +359,8 @@ impl Ring {
             let next = Position::at_entry(at.entry.wrapping_add(1));
             let end = if growing { usize::from(written.offset) } else { self.entry_bytes(at.entry) as usize };
             let offset = usize::from(at.offset);
-            let found = self.with_bytes(at.entry, end, later, |facts, bytes| {
-                boundary_at_or_after(facts, bytes, offset)
-            });
+            let found = self
+                .with_bytes(at.entry, end, later, |facts, bytes| boundary_at_or_after(facts, bytes, offset));
             match found {
                 Boundary::At(start) if start < end || growing => {
                     return (Position::new(at.entry, start as u16), false);

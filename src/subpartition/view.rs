@@ -15,7 +15,7 @@ use crate::memory::SegmentName;
 use crate::sync::Ordering;
 use std::sync::Arc;
 
-/// See the module's text. Dropping it is an end in order: what it had not yielded is lost, not in doubt.
+/// See the module's text. Dropping it without [`View::close`] leaves in doubt what it had not consumed.
 #[derive(Debug)]
 pub(crate) struct View {
     sub: Arc<Subpartition>,
@@ -26,8 +26,6 @@ pub(crate) struct View {
     at: Position,
     /// The record start isn't reached yet: what comes is skipped up to it.
     skip: bool,
-    /// Stream bytes and records since the bind that were yielded to the task.
-    yielded: Amount,
     closed: bool,
 }
 
@@ -40,7 +38,6 @@ impl View {
             epoch: grant.epoch,
             at: grant.start,
             skip: grant.skip,
-            yielded: Amount::ZERO,
             closed: false,
         }
     }
@@ -57,14 +54,21 @@ impl View {
         &self.sub
     }
 
+    /// Where the next take begins.
+    pub(crate) fn position(&self) -> Position {
+        self.at
+    }
+
     pub(crate) fn account(&self) -> &Arc<ViewAccount> {
         &self.account
     }
 
     /// Takes at most `pieces_max` pieces into `pieces`, which is empty. Each comes with a hold of its
-    /// segment, to be given back by [`View::let_go`]. Nothing taken means that nothing is there.
-    pub(crate) fn take(&mut self, pieces_max: usize, pieces: &mut Vec<Piece>) -> Result<(), Fenced> {
+    /// segment, to be given back by [`View::let_go`]. Nothing taken means that nothing is there. Returns
+    /// what was skipped before the first piece: the rest of a record that an older view had begun.
+    pub(crate) fn take(&mut self, pieces_max: usize, pieces: &mut Vec<Piece>) -> Result<Amount, Fenced> {
         debug_assert!(pieces.is_empty());
+        let mut skipped = Amount::ZERO;
         loop {
             let ring = &self.sub.ring;
             let to = ring.collect(self.at, pieces_max, pieces);
@@ -73,7 +77,7 @@ impl View {
                     return Err(Fenced);
                 }
                 if ring.written() == self.at {
-                    return Ok(());
+                    return Ok(skipped);
                 }
                 // A private copy took the place of a shared segment meanwhile: the slot names it now.
                 continue;
@@ -85,13 +89,14 @@ impl View {
             }
             self.at = to;
             if self.skip {
-                self.skip_to_record(pieces);
+                skipped += self.skip_to_record(pieces);
             }
             if !self.retains() {
-                self.release(to)?;
+                // Fenced meanwhile: the binder has released it. What was taken before is still ours.
+                let _ = self.release(to);
             }
             if !pieces.is_empty() {
-                return Ok(());
+                return Ok(skipped);
             }
         }
     }
@@ -100,14 +105,15 @@ impl View {
     /// fails is stale, and harmless: moving its charge needs a hold of that very generation.
     fn note_held(&self, pieces: &[Piece]) {
         let notes = self.account.held.iter().take(2);
-        let names = pieces.iter().map(|piece| piece.entry.segment).chain(std::iter::repeat(SegmentName::NONE));
+        let names =
+            pieces.iter().map(|piece| piece.entry.segment).chain(std::iter::repeat(SegmentName::NONE));
         for (note, name) in notes.zip(names) {
             note.store(name.to_bits(), Ordering::Relaxed); // Relaxed: released by the take's CAS
         }
     }
 
     /// Cuts off the rest of a record whose begin went to an older view.
-    fn skip_to_record(&mut self, pieces: &mut Vec<Piece>) {
+    fn skip_to_record(&mut self, pieces: &mut Vec<Piece>) -> Amount {
         let mut skipped = Amount::ZERO;
         let mut kept = 0;
         for index in 0..pieces.len() {
@@ -131,9 +137,9 @@ impl View {
             }
         }
         pieces.truncate(kept);
+        // After the take, not before: had it failed, nothing would have been skipped.
         self.account.add_skipped(skipped);
-        self.yielded += skipped;
-        self.account.set_consumed(self.yielded);
+        skipped
     }
 
     /// Whether the ring keeps what is not consumed.
@@ -157,6 +163,8 @@ impl View {
     /// Gives back the hold of a piece that was taken.
     pub(crate) fn let_go(&self, piece: &Piece) {
         if piece.holds_segment() {
+            let from = piece.segment_offset();
+            self.sub.pool().touch_read(piece.entry.segment, from..from + piece.bytes as usize);
             self.sub.pool().drop_hold(piece.entry.segment);
         }
     }
@@ -193,16 +201,6 @@ impl View {
         Ok(event)
     }
 
-    /// The task was given everything up to `since_bind`.
-    #[inline]
-    pub(crate) fn set_yielded(&mut self, since_bind: Amount) {
-        self.yielded = since_bind;
-    }
-
-    pub(crate) fn yielded(&self) -> Amount {
-        self.yielded
-    }
-
     /// The end of the partition is consumed. Tells whether this is news.
     pub(crate) fn acknowledge_end(&self) -> bool {
         self.sub.acknowledge_end(self.epoch)
@@ -218,6 +216,6 @@ impl View {
 
 impl Drop for View {
     fn drop(&mut self) {
-        self.close(Ending::Closed { yielded: self.yielded });
+        self.close(Ending::Fenced);
     }
 }

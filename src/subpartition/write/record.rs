@@ -32,9 +32,7 @@ impl WriteHalf {
     pub(crate) fn check(&self, payload_bytes: usize, record_bytes_max: usize) -> Result<(), WriteError> {
         let layout = self.sub.layout();
         layout.check(payload_bytes, record_bytes_max).map_err(|error| match error {
-            LayoutError::Width { bytes, fixed } => {
-                WriteError::Width { bytes: bytes as u64, fixed }
-            }
+            LayoutError::Width { bytes, fixed } => WriteError::Width { bytes: bytes as u64, fixed },
             LayoutError::TooLong { bytes, max } => {
                 WriteError::TooLong { bytes: bytes as u64, max: max as u64 }
             }
@@ -160,9 +158,9 @@ impl WriteHalf {
                 progress.published = progress.cursor.written_bytes();
             }
             let cursor = &progress.cursor;
-            let room = self.tail.make_room(ring, &self.sub.charge, cache, least.max(1), |room| {
-                cursor.first_of_next(room)
-            });
+            let room = self
+                .tail
+                .make_room(ring, &self.sub.charge, cache, least.max(1), |room| cursor.first_of_next(room));
             if before != self.tail.entry() {
                 self.count_published();
                 self.ring();

@@ -1,0 +1,372 @@
+//! Reads a subpartition from the task's own thread: records by borrow, straight from the segments.
+//!
+//! # Guarantees
+//! - Items come in the order of the ring. A record is yielded whole or not at all.
+//! - What was yielded counts as consumed when the next item is asked for, or when its [`Mark`] is
+//!   acknowledged (explicit mode).
+//!
+//! # Invariants
+//! - I1 `range` are the bytes of `piece`, which this view took and holds: it is let go only by `pass`,
+//!   which needs `&mut self`, so no record borrowed from it is alive then.
+//! - I2 A view holds at most one segment to read from and lends at most two.
+
+use super::account::{HELD_MAX, ViewAccount};
+use super::bind::Ending;
+use super::position::{Amount, Position};
+use super::ring::Piece;
+use super::slot::Kind;
+use super::view::View;
+use crate::event::PriorityEvent;
+use crate::memory::{Hold, Lent, SegmentName};
+use crate::record::{Admission, Assembler, Found, Refused};
+use crate::sync::Ordering;
+use bytes::Bytes;
+use std::sync::Arc;
+
+/// What comes next of a subpartition.
+#[derive(Debug)]
+pub(crate) enum Next<'a> {
+    /// A record's payload.
+    Record(Payload<'a>),
+    Barrier(u64),
+    Watermark(i64),
+    Application(Bytes),
+    Priority(PriorityEvent),
+    /// So much was dropped by the writer since the bind, in all, counted from the writer's begin.
+    Loss(Amount),
+    EndOfData,
+    /// `news`: the first time that this is acknowledged.
+    EndOfPartition {
+        news: bool,
+    },
+    Failed,
+    Empty,
+    /// Another view reads now.
+    Fenced,
+    Refused(Refused),
+}
+
+/// How far a reader has come: what [`LocalReader::acknowledge`] takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Mark {
+    amount: Amount,
+    entry: u16,
+}
+
+/// See the module's text.
+#[derive(Debug)]
+pub(crate) struct LocalReader {
+    view: View,
+    assembler: Assembler,
+    pieces: Vec<Piece>,
+    /// The piece that is being read, and how far.
+    piece: Option<Piece>,
+    range: RawRange,
+    at: usize,
+    /// Stream bytes since the bind that lie in pieces passed.
+    passed: u64,
+    /// What was yielded, since the bind, and the entry where that place is.
+    mark: Mark,
+    /// What was consumed last.
+    consumed: Mark,
+    explicit: bool,
+    /// The end was yielded: nothing follows.
+    ended: bool,
+}
+
+/// The bytes of a piece without a lifetime; see I1.
+#[derive(Clone, Copy, Debug)]
+struct RawRange(*const [u8]);
+
+// SAFETY: I1: the bytes are in a segment held by the reader that owns this, and are only read.
+unsafe impl Send for RawRange {}
+// SAFETY: as above.
+unsafe impl Sync for RawRange {}
+
+impl RawRange {
+    const EMPTY: Self = Self(&[]);
+}
+
+impl LocalReader {
+    /// `explicit`: only [`LocalReader::acknowledge`] makes what was yielded count as consumed.
+    pub(crate) fn new(view: View, record_bytes_max: usize, explicit: bool) -> Self {
+        let mark = Mark { amount: Amount::ZERO, entry: view.position().entry };
+        Self {
+            view,
+            assembler: Assembler::new(record_bytes_max),
+            pieces: Vec::with_capacity(1),
+            piece: None,
+            range: RawRange::EMPTY,
+            at: 0,
+            passed: 0,
+            mark,
+            consumed: mark,
+            explicit,
+            ended: false,
+        }
+    }
+
+    pub(crate) fn view(&self) -> &View {
+        &self.view
+    }
+
+    /// How far the task has been given items.
+    pub(crate) fn mark(&self) -> Mark {
+        self.mark
+    }
+
+    /// Stream bytes since the bind that were yielded: what fair yielding counts.
+    #[inline]
+    pub(crate) fn yielded_bytes(&self) -> u64 {
+        self.mark.amount.bytes
+    }
+
+    /// The next item. Everything yielded before counts as consumed from here on, unless explicit.
+    #[inline]
+    pub(crate) fn next<'a>(&'a mut self, admission: &mut Admission) -> Next<'a> {
+        if !self.explicit {
+            self.consume(self.mark);
+        }
+        loop {
+            if let Some(piece) = &self.piece {
+                // SAFETY: I1.
+                let range: &'a [u8] = unsafe { &*self.range.0 };
+                match self.assembler.advance(&piece.facts, range, &mut self.at, admission) {
+                    Found::InRange(payload) => {
+                        self.note_record();
+                        return Next::Record(self.payload(payload));
+                    }
+                    Found::Assembled => {
+                        self.note_record();
+                        return Next::Record(Payload { bytes: self.assembler.assembled(), origin: None });
+                    }
+                    Found::More => self.pass(),
+                    Found::Refused(refused) => return Next::Refused(refused),
+                }
+            }
+            if let Some(item) = self.next_piece(admission) {
+                return item;
+            }
+        }
+    }
+
+    #[inline]
+    fn note_record(&mut self) {
+        self.mark.amount.records += 1;
+        self.mark.amount.bytes = self.passed + self.at as u64;
+        if let Some(piece) = &self.piece {
+            self.mark.entry = piece.index;
+        }
+    }
+
+    /// Where a payload in the current piece came from, so that it can be lent.
+    #[inline]
+    fn payload<'a>(&'a self, bytes: &'a [u8]) -> Payload<'a> {
+        let origin = self.piece.as_ref().map(|piece| Origin {
+            view: &self.view,
+            segment: piece.entry.segment,
+            end: piece.segment_offset() + self.at,
+        });
+        Payload { bytes, origin }
+    }
+
+    /// The current piece is used up.
+    fn pass(&mut self) {
+        let Some(piece) = self.piece.take() else { return };
+        self.range = RawRange::EMPTY;
+        self.at = 0;
+        self.passed += u64::from(piece.bytes);
+        if !self.assembler.is_mid_record() {
+            self.mark.entry = piece.end.entry;
+        }
+        self.view.let_go(&piece);
+    }
+
+    /// Takes the next piece. `None` when it is one to read records from.
+    #[cold]
+    fn next_piece<'a>(&mut self, admission: &mut Admission) -> Option<Next<'a>> {
+        if self.ended {
+            return Some(Next::Empty);
+        }
+        match self.view.take_priority() {
+            Ok(Some(event)) => return Some(Next::Priority(event)),
+            Ok(None) => {}
+            Err(_) => return Some(Next::Fenced),
+        }
+        let mut pieces = std::mem::take(&mut self.pieces);
+        let taken = self.view.take(1, &mut pieces);
+        let piece = pieces.pop();
+        self.pieces = pieces;
+        match taken {
+            Ok(skipped) => self.skip(skipped),
+            Err(_) => return Some(Next::Fenced),
+        }
+        let Some(piece) = piece else { return Some(Next::Empty) };
+        if piece.entry.kind.is_data() {
+            // SAFETY: I1: taken just now, let go by `pass`.
+            self.range = RawRange(unsafe { self.view.bytes(&piece) });
+            self.piece = Some(piece);
+            return None;
+        }
+        // An entry without stream bytes: the place behind it is the next entry.
+        self.mark.entry = piece.end.entry;
+        self.event(&piece, admission)
+    }
+
+    fn skip(&mut self, skipped: Amount) {
+        if skipped != Amount::ZERO {
+            self.passed += skipped.bytes;
+            self.mark.amount += skipped;
+            self.consume(self.mark);
+        }
+    }
+
+    fn event<'a>(&mut self, piece: &Piece, admission: &mut Admission) -> Option<Next<'a>> {
+        let aux = piece.entry.aux;
+        Some(match piece.entry.kind {
+            Kind::Data | Kind::Shared => return None,
+            Kind::Abort => {
+                self.view.account().add_aborted(self.assembler.clear(admission));
+                // What came of the broken record is behind us, and is nobody's.
+                self.mark.amount.bytes = self.passed;
+                return None;
+            }
+            Kind::Barrier => Next::Barrier(aux),
+            Kind::Watermark => Next::Watermark(aux as i64),
+            Kind::Application => {
+                // SAFETY: taken just now, let go below.
+                let bytes = Bytes::copy_from_slice(unsafe { self.view.event_bytes(piece) });
+                self.view.let_go(piece);
+                Next::Application(bytes)
+            }
+            Kind::Loss => Next::Loss(Amount::new(aux, piece.entry.segment.to_bits())),
+            Kind::EndOfData => Next::EndOfData,
+            Kind::EndOfPartition => {
+                self.ended = true;
+                Next::EndOfPartition { news: !self.explicit && self.view.acknowledge_end() }
+            }
+            Kind::Failed => {
+                self.ended = true;
+                Next::Failed
+            }
+        })
+    }
+
+    /// Explicit mode: everything up to `mark` is consumed. Tells whether that is the end of the partition,
+    /// for the first time.
+    pub(crate) fn acknowledge(&mut self, mark: Mark) -> bool {
+        self.consume(mark);
+        self.ended && mark == self.mark && self.view.acknowledge_end()
+    }
+
+    fn consume(&mut self, mark: Mark) {
+        if mark == self.consumed {
+            return;
+        }
+        let account = self.view.account();
+        account.set_consumed(mark.amount);
+        if mark.entry != self.consumed.entry {
+            account.set_consumed_entry(mark.entry);
+            if self.view.retains() {
+                // Fenced: the next take says so.
+                let _ = self.view.release(Position::at_entry(mark.entry));
+            }
+        }
+        self.consumed = mark;
+    }
+
+    /// The channel is paused: its half record gives its admission to others.
+    pub(crate) fn set_aside(&mut self, admission: &mut Admission) {
+        self.assembler.set_aside(admission);
+    }
+
+    /// The channel gives way to others: a record that ran over pieces is done with.
+    pub(crate) fn settle(&mut self, admission: &mut Admission) {
+        self.assembler.settle(admission);
+    }
+
+    /// Drops the half record, before the reader is dropped or when its view is fenced.
+    pub(crate) fn clear(&mut self, admission: &mut Admission) {
+        self.assembler.clear(admission);
+    }
+}
+
+impl Drop for LocalReader {
+    fn drop(&mut self) {
+        self.pass();
+        self.view.close(Ending::Closed { yielded: self.mark.amount });
+    }
+}
+
+/// A record's payload where it lies.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Payload<'a> {
+    bytes: &'a [u8],
+    origin: Option<Origin<'a>>,
+}
+
+/// The segment that a payload lies in; `end` is where the payload ends.
+#[derive(Clone, Copy, Debug)]
+struct Origin<'a> {
+    view: &'a View,
+    segment: SegmentName,
+    end: usize,
+}
+
+impl<'a> Payload<'a> {
+    pub(crate) fn bytes(&self) -> &'a [u8] {
+        self.bytes
+    }
+
+    /// The payload as an owned value: its segment is lent if the payload fills at least half of it, the
+    /// view lends fewer than two, and the subpartition's quota is more than half free; else it is copied.
+    pub(crate) fn into_bytes(self) -> Bytes {
+        match self.origin.and_then(|origin| origin.lend(self.bytes.len())) {
+            Some(lent) => Bytes::from_owner(lent),
+            None => Bytes::copy_from_slice(self.bytes),
+        }
+    }
+}
+
+impl Origin<'_> {
+    fn lend(self, bytes: usize) -> Option<LentRecord> {
+        let sub = self.view.subpartition();
+        let pool = sub.pool();
+        let (used, limit) = sub.segments();
+        if bytes * 2 < pool.capacity(self.segment) || used * 2 > limit {
+            return None;
+        }
+        let account = self.view.account();
+        let free = (2..HELD_MAX).find(|note| {
+            // Relaxed: this thread alone sets the notes of what is lent; a clear seen late lends less.
+            account.held[*note].load(Ordering::Relaxed) == SegmentName::NONE.to_bits()
+        })?;
+        let hold = Hold::try_new(pool, self.segment)?;
+        // Relaxed: seen by a binder that fences this view later, at the latest after the next take.
+        account.held[free].store(self.segment.to_bits(), Ordering::Relaxed);
+        // SAFETY: I1: the payload was published before the take that brought it.
+        let lent = unsafe { hold.lend(self.end - bytes..self.end) };
+        Some(LentRecord { lent, account: account.clone(), note: free })
+    }
+}
+
+/// A payload lent to the task with its segment; counted in its view until it is dropped.
+#[derive(Debug)]
+struct LentRecord {
+    lent: Lent,
+    account: Arc<ViewAccount>,
+    note: usize,
+}
+
+impl AsRef<[u8]> for LentRecord {
+    fn as_ref(&self) -> &[u8] {
+        &self.lent
+    }
+}
+
+impl Drop for LentRecord {
+    fn drop(&mut self) {
+        // Relaxed: a count; the segment's own count orders its reuse.
+        self.account.held[self.note].store(SegmentName::NONE.to_bits(), Ordering::Relaxed);
+    }
+}
