@@ -6,6 +6,9 @@ mod error;
 mod event;
 mod id;
 mod memory;
+#[cfg(loom)]
+#[doc(hidden)]
+pub mod model;
 mod subpartition;
 mod sync;
 

@@ -64,12 +64,11 @@ macro_rules! sync {
 /// The ordering of one end of a numbered edge, weakened when `PIRN_MUTANT` names the site.
 #[cfg(loom)]
 macro_rules! sync {
-    ($id:ident . $site:ident, $ordering:ident) => {
-        $crate::sync::mutant::ordering(
-            concat!(stringify!($id), ".", stringify!($site)),
-            $crate::sync::Ordering::$ordering,
-        )
-    };
+    ($id:ident . $site:ident, $ordering:ident) => {{
+        static SITE: $crate::sync::mutant::Site =
+            $crate::sync::mutant::Site::new(concat!(stringify!($id), ".", stringify!($site)));
+        SITE.ordering($crate::sync::Ordering::$ordering)
+    }};
 }
 pub(crate) use sync;
 
@@ -84,7 +83,11 @@ macro_rules! check {
 #[cfg(loom)]
 macro_rules! check {
     ($id:ident . $site:ident, $condition:expr) => {
-        $crate::sync::mutant::dropped(concat!(stringify!($id), ".", stringify!($site))) || $condition
+        ({
+            static SITE: $crate::sync::mutant::Site =
+                $crate::sync::mutant::Site::new(concat!(stringify!($id), ".", stringify!($site)));
+            SITE.dropped()
+        } || $condition)
     };
 }
 pub(crate) use check;
