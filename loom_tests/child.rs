@@ -8,12 +8,13 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Opens the line that a green child ends its standard output with.
-const REPORT: &str = "pirn-loom:";
+/// Opens the line that a green child ends its standard output with; the number of interleavings and the
+/// sites reached follow.
+pub(crate) const REPORT: &str = "pirn-loom:";
 
 /// What the exploration of one model came to.
 #[derive(Debug, Clone)]
-pub enum Verdict {
+pub(crate) enum Verdict {
     /// Every interleaving holds.
     Green {
         /// How many there are.
@@ -31,26 +32,25 @@ pub enum Verdict {
 
 /// A finished exploration.
 #[derive(Debug, Clone)]
-pub struct Outcome {
+pub(crate) struct Outcome {
     /// What it came to.
-    pub verdict: Verdict,
+    pub(crate) verdict: Verdict,
     /// Wall-clock time of the process.
-    pub elapsed: Duration,
+    pub(crate) elapsed: Duration,
     /// All that it wrote, standard error last.
-    pub output: String,
-}
-
-/// The line that tells a [`Verdict::Green`] to the parent.
-#[cfg_attr(not(loom), allow(dead_code, reason = "the child's side; the parent alone includes it otherwise"))]
-pub fn report(interleavings: u64, sites: &[&str]) -> String {
-    format!("{REPORT} {interleavings} {}", sites.join(" "))
+    pub(crate) output: String,
 }
 
 /// Explores the model `name` by `runner --one name`, for at most `limit`, with `mutant` weakened.
 ///
 /// # Errors
 /// When the process can't be started or waited for.
-pub fn explore(runner: &Path, name: &str, mutant: Option<&str>, limit: Duration) -> std::io::Result<Outcome> {
+pub(crate) fn explore(
+    runner: &Path,
+    name: &str,
+    mutant: Option<&str>,
+    limit: Duration,
+) -> std::io::Result<Outcome> {
     let mut command = Command::new(runner);
     command.args(["--one", name]).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     if let Some(mutant) = mutant {

@@ -100,7 +100,8 @@ fn explore(model: &Model) -> Result<ExitCode, String> {
         INTERLEAVINGS.fetch_add(1, Ordering::Relaxed);
         body();
     });
-    println!("{}", child::report(INTERLEAVINGS.load(Ordering::Relaxed), &model::reached()));
+    let interleavings = INTERLEAVINGS.load(Ordering::Relaxed);
+    println!("{} {interleavings} {}", child::REPORT, model::reached().join(" "));
     Ok(ExitCode::SUCCESS)
 }
 
