@@ -4,6 +4,10 @@
 //! production types through their crate-internal methods and nothing has to be widened for it. A new file
 //! is one `#[path]` module and one entry in [`all`].
 
+#![allow(clippy::unwrap_used, reason = "a panic is how a model turns red")]
+
+#[path = "../../loom_tests/memory.rs"]
+mod memory;
 #[path = "../../loom_tests/sync.rs"]
 mod sync;
 
@@ -22,7 +26,7 @@ pub struct Model {
 
 /// All models, in the order of their files.
 pub fn all() -> Vec<Model> {
-    [sync::MODELS].concat()
+    [sync::MODELS, memory::MODELS].concat()
 }
 
 /// The site that `PIRN_MUTANT` weakens in this process, if it names one.

@@ -13,6 +13,12 @@
 //!
 //! An access without `sync!` is `Relaxed`, and its comment says why that is enough.
 
+#![allow(
+    clippy::disallowed_types,
+    clippy::disallowed_methods,
+    reason = "this is the facade: the one place that names std's and loom's primitives"
+)]
+
 mod cell;
 #[cfg(loom)]
 pub(crate) mod mutant;
@@ -20,10 +26,6 @@ mod queue;
 mod region;
 mod waker;
 
-#[allow(
-    clippy::disallowed_types,
-    reason = "this is the facade: the one place that names std's and loom's types"
-)]
 mod primitives {
     #[cfg(loom)]
     pub(crate) use loom::{

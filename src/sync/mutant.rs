@@ -4,9 +4,8 @@
 //! `Relaxed`, or drops the condition if it is a `check!`; `PIRN_MUTANT=RING_E3.take=Acquire` replaces
 //! the ordering by the one named. The sites reached tell the mutant runner which models can notice at all.
 
-#![allow(clippy::disallowed_types, reason = "bookkeeping of the whole process, no part of what is modelled")]
-
 use super::Ordering;
+// Std's own: bookkeeping of the whole process, no part of what is modelled.
 use std::sync::atomic::AtomicBool;
 
 struct Mutant {

@@ -11,15 +11,15 @@ const BASELINE_LIMIT: Duration = Duration::from_secs(300);
 
 /// A model that was green, what it took and where it came by.
 #[derive(Debug, Clone)]
-pub struct Baseline {
-    pub model: Model,
-    pub elapsed: Duration,
-    pub sites: Vec<String>,
+pub(crate) struct Baseline {
+    pub(crate) model: Model,
+    pub(crate) elapsed: Duration,
+    pub(crate) sites: Vec<String>,
 }
 
 /// What became of a mutant.
 #[derive(Debug, Clone)]
-pub enum Fate {
+pub(crate) enum Fate {
     /// The model that turned red, its time and what it said.
     Caught { model: String, elapsed: Duration, reason: String },
     /// Every model that could notice it stayed green.
@@ -31,7 +31,11 @@ pub enum Fate {
 }
 
 /// Runs `work` over `items` on `jobs` threads; the results keep the order of the items.
-pub fn in_parallel<T: Sync, R: Send>(items: &[T], jobs: usize, work: impl Fn(&T) -> R + Sync) -> Vec<R> {
+pub(crate) fn in_parallel<T: Sync, R: Send>(
+    items: &[T],
+    jobs: usize,
+    work: impl Fn(&T) -> R + Sync,
+) -> Vec<R> {
     let next = AtomicUsize::new(0);
     let results: Mutex<Vec<(usize, R)>> = Mutex::new(Vec::new());
     std::thread::scope(|scope| {
@@ -52,7 +56,7 @@ pub fn in_parallel<T: Sync, R: Send>(items: &[T], jobs: usize, work: impl Fn(&T)
 }
 
 /// The limit that the environment sets.
-pub fn limit_from_env() -> Result<Option<Duration>, String> {
+pub(crate) fn limit_from_env() -> Result<Option<Duration>, String> {
     match std::env::var("PIRN_LOOM_SECONDS") {
         Ok(text) => match text.parse() {
             Ok(seconds) => Ok(Some(Duration::from_secs(seconds))),
@@ -63,7 +67,7 @@ pub fn limit_from_env() -> Result<Option<Duration>, String> {
 }
 
 /// Explores every model as it is. All must be green: a red model would catch any mutant.
-pub fn baseline(
+pub(crate) fn baseline(
     runner: &Path,
     models: &[Model],
     jobs: usize,
@@ -89,7 +93,7 @@ fn green(model: &Model, outcome: Outcome) -> Result<Baseline, String> {
 }
 
 /// Explores `candidates` with `mutant` weakened, until one turns red.
-pub fn mutant(
+pub(crate) fn mutant(
     runner: &Path,
     mutant: &str,
     candidates: &[&Baseline],

@@ -9,14 +9,14 @@ use std::time::Duration;
 
 /// What the command line asks for.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Options {
+pub(crate) struct Options {
     filters: Vec<String>,
     jobs: usize,
     list: bool,
 }
 
 impl Options {
-    pub fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Self, String> {
+    pub(crate) fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Self, String> {
         let jobs = std::thread::available_parallelism().map_or(1, usize::from);
         let mut options = Self { filters: Vec::new(), jobs, list: false };
         while let Some(argument) = arguments.next() {
@@ -45,7 +45,7 @@ struct Mutant<'a> {
 }
 
 /// Whether every mutant got what it should.
-pub fn run(options: &Options) -> Result<bool, String> {
+pub(crate) fn run(options: &Options) -> Result<bool, String> {
     if std::env::var_os("PIRN_MUTANT").is_some() {
         return Err("PIRN_MUTANT is set: the models as they are would have a mutant".to_owned());
     }

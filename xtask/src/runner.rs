@@ -6,13 +6,13 @@ use std::process::{Command, Stdio};
 
 /// A model as `--list` tells it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Model {
-    pub name: String,
-    pub edges: Vec<String>,
+pub(crate) struct Model {
+    pub(crate) name: String,
+    pub(crate) edges: Vec<String>,
 }
 
 /// The path of the runner, built as `CONTRIBUTING.md` says: same flags, same target folder.
-pub fn build(root: &Path) -> Result<PathBuf, String> {
+pub(crate) fn build(root: &Path) -> Result<PathBuf, String> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo"));
     let output = Command::new(cargo)
         .args(["test", "--package", "pirn", "--profile", "loom", "--target-dir", "target/loom", "--test"])
@@ -37,7 +37,7 @@ fn executable(messages: &str) -> Option<PathBuf> {
 }
 
 /// The models that the runner knows.
-pub fn models(runner: &Path) -> Result<Vec<Model>, String> {
+pub(crate) fn models(runner: &Path) -> Result<Vec<Model>, String> {
     let output = Command::new(runner)
         .arg("--list")
         .env_remove("PIRN_MUTANT")

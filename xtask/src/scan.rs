@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 /// What stands at a site, and so how it can be weakened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub(crate) enum Kind {
     Acquire,
     Release,
     AcqRel,
@@ -16,7 +16,7 @@ pub enum Kind {
 
 impl Kind {
     /// The values of `PIRN_MUTANT` for this site: one step down each.
-    pub fn mutants(self, site: &str) -> Vec<String> {
+    pub(crate) fn mutants(self, site: &str) -> Vec<String> {
         match self {
             // Without an ordering: `Relaxed`, or the condition dropped.
             Self::Acquire | Self::Release | Self::Check => vec![site.to_owned()],
@@ -38,18 +38,18 @@ impl Kind {
 
 /// One `sync!(ID.site, Ordering)` or `check!(ID.site, condition)`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Site {
+pub(crate) struct Site {
     /// `ID.site`
-    pub name: String,
+    pub(crate) name: String,
     /// `ID`: the edge.
-    pub edge: String,
-    pub kind: Kind,
+    pub(crate) edge: String,
+    pub(crate) kind: Kind,
     /// `file:line`
-    pub place: String,
+    pub(crate) place: String,
 }
 
 /// All sites below `source`, in the order of files and lines; each name once.
-pub fn sources(source: &Path) -> Result<Vec<Site>, String> {
+pub(crate) fn sources(source: &Path) -> Result<Vec<Site>, String> {
     let mut files = Vec::new();
     collect(source, &mut files)?;
     files.sort();
@@ -87,7 +87,7 @@ fn unique(sites: &[Site]) -> Result<(), String> {
 }
 
 /// The sites of one file.
-pub fn text_sites(label: &str, text: &str) -> Result<Vec<Site>, String> {
+pub(crate) fn text_sites(label: &str, text: &str) -> Result<Vec<Site>, String> {
     let tokens: TokenStream = text.parse().map_err(|error| format!("{label}: {error}"))?;
     let mut sites = Vec::new();
     walk(label, tokens, &mut sites)?;

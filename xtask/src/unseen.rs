@@ -7,13 +7,13 @@ use std::path::Path;
 /// One `[[unseen]]` of `loom_tests/unseen.toml`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Entry {
+pub(crate) struct Entry {
     /// A site, or one mutant of it (`ID.site=Acquire`).
-    pub site: String,
+    pub(crate) site: String,
     /// Why loom can't see it, and why it is needed all the same.
-    pub argument: String,
+    pub(crate) argument: String,
     /// The edge over the same accesses that loom does see.
-    pub visible_by: String,
+    pub(crate) visible_by: String,
 }
 
 #[derive(Debug, Deserialize)]
@@ -23,7 +23,7 @@ struct File {
     unseen: Vec<Entry>,
 }
 
-pub fn load(path: &Path, sites: &[Site]) -> Result<Vec<Entry>, String> {
+pub(crate) fn load(path: &Path, sites: &[Site]) -> Result<Vec<Entry>, String> {
     let text = std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
     parse(&text, sites).map_err(|problem| format!("{}: {problem}", path.display()))
 }
@@ -48,7 +48,7 @@ fn parse(text: &str, sites: &[Site]) -> Result<Vec<Entry>, String> {
 
 impl Entry {
     /// Whether it excuses this mutant of this site.
-    pub fn covers(&self, site: &Site, mutant: &str) -> bool {
+    pub(crate) fn covers(&self, site: &Site, mutant: &str) -> bool {
         self.site == site.name || self.site == mutant
     }
 }
