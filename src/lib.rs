@@ -7,6 +7,9 @@ mod event;
 mod id;
 mod memory;
 mod record;
+#[cfg(loom)]
+#[doc(hidden)]
+pub mod model;
 mod subpartition;
 mod sync;
 

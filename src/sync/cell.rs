@@ -5,7 +5,6 @@
 #[derive(Debug)]
 pub(crate) struct Exclusive<T> {
     #[cfg(not(loom))]
-    #[allow(clippy::disallowed_types, reason = "this is the facade")]
     inner: std::cell::UnsafeCell<T>,
     #[cfg(loom)]
     inner: loom::cell::UnsafeCell<T>,
@@ -19,7 +18,6 @@ impl<T> Exclusive<T> {
     pub(crate) fn new(value: T) -> Self {
         Self {
             #[cfg(not(loom))]
-            #[allow(clippy::disallowed_types, reason = "this is the facade")]
             inner: std::cell::UnsafeCell::new(value),
             #[cfg(loom)]
             inner: loom::cell::UnsafeCell::new(value),

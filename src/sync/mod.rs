@@ -13,6 +13,12 @@
 //!
 //! An access without `sync!` is `Relaxed`, and its comment says why that is enough.
 
+#![allow(
+    clippy::disallowed_types,
+    clippy::disallowed_methods,
+    reason = "this is the facade: the one place that names std's and loom's primitives"
+)]
+
 mod cell;
 #[cfg(loom)]
 pub(crate) mod mutant;
@@ -20,10 +26,6 @@ mod queue;
 mod region;
 mod waker;
 
-#[allow(
-    clippy::disallowed_types,
-    reason = "this is the facade: the one place that names std's and loom's types"
-)]
 mod primitives {
     #[cfg(loom)]
     pub(crate) use loom::{
@@ -64,12 +66,11 @@ macro_rules! sync {
 /// The ordering of one end of a numbered edge, weakened when `PIRN_MUTANT` names the site.
 #[cfg(loom)]
 macro_rules! sync {
-    ($id:ident . $site:ident, $ordering:ident) => {
-        $crate::sync::mutant::ordering(
-            concat!(stringify!($id), ".", stringify!($site)),
-            $crate::sync::Ordering::$ordering,
-        )
-    };
+    ($id:ident . $site:ident, $ordering:ident) => {{
+        static SITE: $crate::sync::mutant::Site =
+            $crate::sync::mutant::Site::new(concat!(stringify!($id), ".", stringify!($site)));
+        SITE.ordering($crate::sync::Ordering::$ordering)
+    }};
 }
 pub(crate) use sync;
 
@@ -84,7 +85,11 @@ macro_rules! check {
 #[cfg(loom)]
 macro_rules! check {
     ($id:ident . $site:ident, $condition:expr) => {
-        $crate::sync::mutant::dropped(concat!(stringify!($id), ".", stringify!($site))) || $condition
+        ({
+            static SITE: $crate::sync::mutant::Site =
+                $crate::sync::mutant::Site::new(concat!(stringify!($id), ".", stringify!($site)));
+            SITE.dropped()
+        } || $condition)
     };
 }
 pub(crate) use check;
