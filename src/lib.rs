@@ -18,6 +18,7 @@ pub use error::{BindError, Cause, CreateError, WriteError};
 pub use event::{Event, PriorityEvent};
 pub use id::{Attempt, BindEpoch, BindSecret, DataSetId, Incarnation, JobId, PartitionId};
 pub use memory::{Census, ClassCensus, MemoryConfig, MemoryError, SegmentClass};
+pub use record::{LayoutError, RecordLayout};
 pub use subpartition::{
     Account, Amount, BeforeFirstBind, DroppedEvents, Flush, Losses, Phase, Policies, WhenAbsent, WhenFull,
     WhenRetained,
