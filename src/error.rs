@@ -43,39 +43,6 @@ pub enum Cause {
     },
 }
 
-/// Why a partition can't be created.
-#[derive(Debug, Error)]
-#[non_exhaustive]
-pub enum CreateError {
-    /// The memory isn't there.
-    #[error(transparent)]
-    Memory(#[from] crate::memory::MemoryError),
-    /// The same or a newer attempt of this partition is here already.
-    #[error("partition {partition}: {presented} can't be created, {current} is here; use a newer attempt")]
-    Stale {
-        /// The partition.
-        partition: PartitionId,
-        /// The attempt that was to be created.
-        presented: Attempt,
-        /// The attempt that is here.
-        current: Attempt,
-    },
-    /// A setting doesn't fit.
-    #[error("partition configuration: {what}")]
-    Config {
-        /// What doesn't fit, and what would.
-        what: String,
-    },
-    /// The job was released, or the worker is shutting down.
-    #[error("partition {partition} can't be created: {cause}")]
-    Closed {
-        /// The partition.
-        partition: PartitionId,
-        /// Why nothing can be created any more.
-        cause: Cause,
-    },
-}
-
 /// Why a consumer can't bind a subpartition.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]

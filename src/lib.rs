@@ -5,19 +5,25 @@ mod doorbell;
 mod error;
 mod event;
 mod id;
+mod inbox;
 mod memory;
-mod record;
+mod metrics;
 #[cfg(loom)]
 #[doc(hidden)]
 pub mod model;
+mod partition;
+mod record;
 mod subpartition;
 mod sync;
 
 pub use clock::{Clock, Moment};
-pub use error::{BindError, Cause, CreateError, WriteError};
+pub use error::{BindError, Cause, WriteError};
 pub use event::{Event, PriorityEvent};
 pub use id::{Attempt, BindEpoch, BindSecret, DataSetId, Incarnation, JobId, PartitionId};
 pub use memory::{Census, ClassCensus, MemoryConfig, MemoryError, SegmentClass};
+pub use partition::{
+    ChannelDescriptor, CreateError, Location, PartitionConfig, PartitionSnapshot, SubpartitionSnapshot,
+};
 pub use record::{LayoutError, RecordLayout};
 pub use subpartition::{
     Account, Amount, BeforeFirstBind, DroppedEvents, Flush, Losses, Phase, Policies, WhenAbsent, WhenFull,

@@ -44,7 +44,7 @@
 //! order, and the server's look follows. If it found it off, the node is in the list, and the server finds
 //! it, or the notify finds the server asleep.
 
-use crate::sync::{AtomicBool, AtomicPtr, Exclusive, Ordering, Waiter, fence, sync};
+use crate::sync::{AtomicBool, AtomicPtr, AtomicU32, Exclusive, Ordering, Waiter, fence, sync};
 use std::ptr;
 use std::sync::Arc;
 use std::task::Waker;
@@ -54,6 +54,10 @@ use std::task::Waker;
 pub(crate) struct Doorbell {
     head: AtomicPtr<ReadyNode>,
     waiter: Waiter,
+    /// Times that the server came for the list.
+    served: AtomicU32,
+    /// `served` when a look found the server asleep with a list that isn't empty.
+    suspected: AtomicU32,
 }
 
 /// One bind's entry in the ready list of the thread that serves it.
@@ -80,15 +84,33 @@ fn closed() -> *mut ReadyNode {
 
 impl Doorbell {
     pub(crate) fn new() -> Arc<Self> {
-        Arc::new(Self { head: AtomicPtr::new(ptr::null_mut()), waiter: Waiter::new() })
+        Arc::new(Self {
+            head: AtomicPtr::new(ptr::null_mut()),
+            waiter: Waiter::new(),
+            served: AtomicU32::new(1),
+            suspected: AtomicU32::new(0),
+        })
     }
 
     /// Takes all nodes that were rung, oldest first. `listed` stays set until [`ReadyNode::clear`], so a
     /// node in the server's hands isn't pushed again.
     pub(crate) fn take_all(&self, serve: impl FnMut(Arc<ReadyNode>)) {
         if !self.is_silent() {
+            // Relaxed: a statistic with one writer. 0 stands for "no suspicion".
+            let served = self.served.load(Ordering::Relaxed).wrapping_add(1).max(1);
+            self.served.store(served, Ordering::Relaxed);
             self.take_list(ptr::null_mut(), serve);
         }
+    }
+
+    /// Once a second: whether a wake-up got lost since the look before. If so the server is woken now.
+    /// One look may fall between a ring and its wake-up; two with nothing served between them can't.
+    pub(crate) fn rescan(&self) -> bool {
+        let asleep = self.waiter.is_waiting() && !self.is_silent();
+        // Relaxed: statistics, a second apart.
+        let served = if asleep { self.served.load(Ordering::Relaxed) } else { 0 };
+        let before = self.suspected.swap(served, Ordering::Relaxed);
+        asleep && before == served && self.waiter.notify()
     }
 
     /// The server goes away: what is listed is let go, and rings come to nothing from now on.
@@ -209,6 +231,11 @@ impl ReadyNode {
     pub(crate) fn stir(&self) {
         // Relaxed: a writer that still reads `true` rings once too often.
         self.quiet.store(false, Ordering::Relaxed);
+    }
+
+    /// Whether the server expects a ring for whatever comes, and none has come; a hint.
+    pub(crate) fn awaits_ring(&self) -> bool {
+        self.quiet.load(Ordering::Relaxed) && !self.listed.load(Ordering::Relaxed) // Relaxed: a hint
     }
 
     /// Writer, after a publish: whether the server won't look by itself. The fence pairs with the one in

@@ -1,7 +1,7 @@
 //! The shared half of a subpartition, and the transitions between views. See the module above.
 
 use super::account::{Account, DroppedEvents, Losses, ViewAccount, WriterCounts, unconsumed};
-use super::policy::{Policies, WhenAbsent};
+use super::policy::{Flush, Policies, WhenAbsent};
 use super::position::{Amount, Position};
 use super::priority::PriorityRing;
 use super::ring::{Deferred, Ring};
@@ -74,6 +74,8 @@ struct BindRecord {
     told: (Losses, Amount),
     acknowledged: bool,
     released: Option<Cause>,
+    /// Where `written` and `taken` stood when a look found a publication that nobody was told of.
+    suspected: Option<(Position, Position)>,
 }
 
 #[derive(Debug)]
@@ -131,6 +133,7 @@ impl Subpartition {
                 told: (Losses::default(), Amount::ZERO),
                 acknowledged: false,
                 released: None,
+                suspected: None,
             }),
         })
     }
@@ -272,6 +275,28 @@ impl Subpartition {
         let node = lock(&self.record).view.as_ref().map(|bound| bound.node.clone());
         if let Some(node) = node {
             node.ring();
+        }
+    }
+
+    /// Once a second: whether the view waits to be told of something that was published more than a look
+    /// ago. If so it is told now.
+    pub(crate) fn rescan(&self) -> bool {
+        if !matches!(self.policies.flush, Flush::Interval(_)) {
+            return false;
+        }
+        let mut record = lock(&self.record);
+        let written = self.ring.written();
+        let stands = (written, self.ring.taken_glance().position);
+        let node = record.view.as_ref().map(|bound| bound.node.clone());
+        let forgotten = node.filter(|node| stands.0 != stands.1 && node.awaits_ring());
+        let before = std::mem::replace(&mut record.suspected, forgotten.is_some().then_some(stands));
+        drop(record);
+        match forgotten {
+            Some(node) if before == Some(stands) => {
+                node.ring();
+                true
+            }
+            _ => false,
         }
     }
 

@@ -71,6 +71,11 @@ impl Waiter {
         self.waiting.store(false, Ordering::Relaxed);
     }
 
+    /// Whether the task sleeps or is about to; a hint.
+    pub(crate) fn is_waiting(&self) -> bool {
+        self.waiting.load(Ordering::Relaxed) // Relaxed: a hint
+    }
+
     /// Wakes the task if it sleeps or is about to. Called after the condition was made true.
     pub(crate) fn notify(&self) -> bool {
         fence(sync!(WAKE_F1.notifier, SeqCst));

@@ -1,0 +1,75 @@
+//! What another thread hands to a task: a bounded queue with an end, and the doorbell of the task's gate.
+//!
+//! The mirror image of `subpartition`: there a task hands entries to whoever serves its consumer; here a
+//! network thread or a binder hands items to the task that owns an input channel.
+//!
+//! # Guarantees
+//! FIFO; every item pushed before [`Inbox::close`] is popped before [`Popped::Closed`] is seen; the owner is
+//! woken for the first item after it looked. Pushing takes no lock.
+//!
+//! # Edges
+//! `INBOX_E1` closed (close → pop): a pop that sees the end looks at the queue once more, and by this edge
+//! finds whatever was pushed before the end.
+
+use crate::doorbell::ReadyNode;
+use crate::sync::{AtomicBool, Ordering, Queue, check, sync};
+use std::sync::Arc;
+
+/// See the module's text.
+#[derive(Debug)]
+pub(crate) struct Inbox<T> {
+    queue: Queue<T>,
+    closed: AtomicBool,
+    node: Arc<ReadyNode>,
+}
+
+/// What a pop found.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Popped<T> {
+    Item(T),
+    /// Nothing now.
+    Empty,
+    /// Nothing, and nothing will come.
+    Closed,
+}
+
+impl<T> Inbox<T> {
+    /// `node` is rung for what is pushed.
+    pub(crate) fn new(capacity: usize, node: Arc<ReadyNode>) -> Self {
+        Self { queue: Queue::new(capacity), closed: AtomicBool::new(false), node }
+    }
+
+    /// Hands an item over; gives it back when the queue is full or nobody will pop any more.
+    pub(crate) fn push(&self, item: T) -> Result<(), T> {
+        // Relaxed: a push that misses the end is dropped with the queue.
+        if self.closed.load(Ordering::Relaxed) {
+            return Err(item);
+        }
+        self.queue.push(item)?;
+        self.node.ring();
+        Ok(())
+    }
+
+    /// Nothing comes after what was pushed before.
+    pub(crate) fn close(&self) {
+        self.closed.store(true, sync!(INBOX_E1.close, Release));
+        self.node.ring();
+    }
+
+    /// The owner takes the oldest item.
+    pub(crate) fn pop(&self) -> Popped<T> {
+        if let Some(item) = self.queue.pop() {
+            return Popped::Item(item);
+        }
+        if !self.closed.load(sync!(INBOX_E1.pop, Acquire)) {
+            return Popped::Empty;
+        }
+        // The end was set after the last push: what the first look missed is there now.
+        if !check!(INBOX_E1.relook, self.queue.is_empty()) {
+            if let Some(item) = self.queue.pop() {
+                return Popped::Item(item);
+            }
+        }
+        Popped::Closed
+    }
+}

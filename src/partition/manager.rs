@@ -1,0 +1,391 @@
+//! The registry of a worker's partitions, and the binds that wait for them.
+//!
+//! One mutex guards the registry; it is never held while a subpartition is bound or released, an answer is
+//! given, or a waker woken. What a transition needs is taken out under the lock and acted on after it.
+
+use super::descriptor::ChannelDescriptor;
+use super::waiting::{BindAnswer, Key, Ticket, Waiting, WaitingList};
+use super::{CreateError, Partition, PartitionConfig, PartitionSnapshot, WriterParts};
+use crate::clock::Clock;
+use crate::doorbell::{Doorbell, ReadyNode};
+use crate::error::{BindError, Cause};
+use crate::id::{Attempt, BindSecret, JobId, PartitionId};
+use crate::inbox::Inbox;
+use crate::memory::SegmentPool;
+use crate::metrics::WorkerCounts;
+use crate::subpartition::{BindRequest, Grant, Refusal, View};
+use crate::sync::{Mutex, lock};
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+/// How many ended partitions and jobs are remembered, so that late binds get a true answer.
+const REMEMBERED: usize = 4096;
+
+/// Limits of waiting binds.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct WaitLimits {
+    /// How long a bind waits for its partition.
+    pub(crate) longest: Duration,
+    /// How many may wait at a time.
+    pub(crate) most: usize,
+}
+
+impl Default for WaitLimits {
+    fn default() -> Self {
+        Self { longest: Duration::from_secs(10), most: 10_000 }
+    }
+}
+
+/// See the module's text.
+#[derive(Debug)]
+pub(crate) struct Manager {
+    pool: Arc<SegmentPool>,
+    clock: Arc<dyn Clock>,
+    limits: WaitLimits,
+    pub(crate) counts: WorkerCounts,
+    registry: Mutex<Registry>,
+    me: Weak<Self>,
+}
+
+#[derive(Debug, Default)]
+struct Registry {
+    here: HashMap<PartitionId, Arc<Partition>>,
+    waiting: WaitingList,
+    ended: HashMap<PartitionId, (Attempt, Cause)>,
+    ended_order: VecDeque<PartitionId>,
+    ended_jobs: HashSet<JobId>,
+    ended_jobs_order: VecDeque<JobId>,
+    bells: Vec<Weak<Doorbell>>,
+    closed: Option<Cause>,
+}
+
+/// What a successful bind gives to a channel.
+#[derive(Debug)]
+pub(crate) struct BoundView {
+    pub(crate) view: View,
+    pub(crate) grant: Grant,
+    pub(crate) partition: Arc<Partition>,
+}
+
+/// The answer to a bind.
+#[derive(Debug)]
+pub(crate) enum BindOutcome {
+    Bound(BoundView),
+    /// The partition isn't here yet; the answer comes through the inbox.
+    Waiting(Ticket),
+}
+
+/// Where a descriptor leads.
+enum Found {
+    Here(Arc<Partition>),
+    NotYet,
+}
+
+impl Manager {
+    pub(crate) fn new(pool: Arc<SegmentPool>, clock: Arc<dyn Clock>, limits: WaitLimits) -> Arc<Self> {
+        Arc::new_cyclic(|me| Self {
+            pool,
+            clock,
+            limits,
+            counts: WorkerCounts::default(),
+            registry: Mutex::new(Registry::default()),
+            me: me.clone(),
+        })
+    }
+
+    pub(crate) fn pool(&self) -> &Arc<SegmentPool> {
+        &self.pool
+    }
+
+    pub(crate) fn clock(&self) -> &Arc<dyn Clock> {
+        &self.clock
+    }
+
+    /// Creates attempt `attempt` of a partition, takes the place of an older one, and binds who waits.
+    pub(crate) fn create(
+        &self,
+        id: PartitionId,
+        attempt: Attempt,
+        config: PartitionConfig,
+        secret: BindSecret,
+    ) -> Result<WriterParts, CreateError> {
+        lock(&self.registry).may_create(id, attempt)?;
+        let parts = Partition::new(&self.pool, self.me.clone(), id, attempt, config, secret)?;
+        let mut registry = lock(&self.registry);
+        if let Err(refused) = registry.may_create(id, attempt) {
+            drop(registry);
+            return Err(refused);
+        }
+        let older = registry.here.insert(id, parts.partition.clone());
+        let waiting = registry.waiting.take_where(|waiting| {
+            waiting.descriptor.partition == id && waiting.descriptor.producer_attempt <= attempt
+        });
+        drop(registry);
+        if let Some(older) = older {
+            older.close(&Cause::Superseded { newer: attempt });
+        }
+        for waiting in waiting {
+            let answer = self.bind_at(&parts.partition, &waiting.descriptor, waiting.request, &waiting.node);
+            waiting.answer(answer);
+        }
+        Ok(parts)
+    }
+
+    /// Binds the subpartition that `descriptor` names for `request`, or waits for it: then the answer comes
+    /// through `answer`.
+    pub(crate) fn bind(
+        &self,
+        descriptor: &ChannelDescriptor,
+        request: BindRequest,
+        node: &Arc<ReadyNode>,
+        answer: &Arc<Inbox<BindAnswer>>,
+    ) -> Result<BindOutcome, BindError> {
+        let mut registry = lock(&self.registry);
+        match registry.find(descriptor)? {
+            Found::Here(partition) => {
+                drop(registry);
+                self.bind_at(&partition, descriptor, request, node).map(BindOutcome::Bound)
+            }
+            Found::NotYet => {
+                let now = self.clock.now();
+                let (ticket, replaced) = registry.waiting.add(
+                    &self.me,
+                    descriptor.clone(),
+                    request,
+                    node.clone(),
+                    answer.clone(),
+                    now,
+                    self.limits.most,
+                )?;
+                drop(registry);
+                if let Some(replaced) = replaced {
+                    replaced.answer(Err(BindError::Superseded { newer: request.attempt }));
+                }
+                Ok(BindOutcome::Waiting(ticket))
+            }
+        }
+    }
+
+    fn bind_at(
+        &self,
+        partition: &Arc<Partition>,
+        descriptor: &ChannelDescriptor,
+        request: BindRequest,
+        node: &Arc<ReadyNode>,
+    ) -> BindAnswer {
+        partition.admit(descriptor)?;
+        let not_found = || BindError::NotFound { partition: partition.id };
+        let sub = partition.subpartition(descriptor.subpartition).ok_or_else(not_found)?;
+        let grant = sub.bind(request, node).map_err(|refusal| match refusal {
+            Refusal::Stale { presented, current } => BindError::Stale { presented, current },
+            Refusal::DuplicateAttempt { attempt } => BindError::DuplicateAttempt { attempt },
+            Refusal::Released => BindError::Released { cause: partition.closed().unwrap_or(Cause::Released) },
+        })?;
+        let view = View::new(sub.clone(), node.clone(), &grant);
+        Ok(BoundView { view, grant, partition: partition.clone() })
+    }
+
+    /// The partition has ended: a bind that names it is told how from now on.
+    pub(super) fn forget(&self, partition: &Partition, cause: &Cause) {
+        let mut registry = lock(&self.registry);
+        let is_here = registry.here.get(&partition.id).is_some_and(|here| here.attempt == partition.attempt);
+        let gone = if is_here {
+            registry.remember(partition.id, partition.attempt, cause.clone());
+            registry.here.remove(&partition.id)
+        } else {
+            None
+        };
+        drop(registry);
+        drop(gone);
+    }
+
+    /// Ends an attempt of a partition. False if it isn't here.
+    pub(crate) fn release(&self, id: PartitionId, attempt: Attempt, cause: Cause) -> bool {
+        let here = lock(&self.registry).here.get(&id).filter(|here| here.attempt == attempt).cloned();
+        here.map(|partition| partition.release(cause)).is_some()
+    }
+
+    /// Ends everything of a job: its partitions, and the binds that wait for more of them.
+    pub(crate) fn release_job(&self, job: JobId) -> usize {
+        let mut registry = lock(&self.registry);
+        registry.remember_job(job);
+        let gone: Vec<_> =
+            registry.here.extract_if(|id, _| id.job == job).map(|(_, partition)| partition).collect();
+        registry.ended.retain(|id, _| id.job != job);
+        registry.ended_order.retain(|id| id.job != job);
+        let waiting = registry.waiting.take_where(|waiting| waiting.descriptor.partition.job == job);
+        drop(registry);
+        for waiting in waiting {
+            waiting.answer(Err(BindError::Released { cause: Cause::JobReleased }));
+        }
+        for partition in &gone {
+            partition.close(&Cause::JobReleased);
+        }
+        gone.len()
+    }
+
+    /// Ends everything, and refuses everything from now on.
+    pub(crate) fn shutdown(&self) {
+        let mut registry = lock(&self.registry);
+        registry.closed = Some(Cause::Shutdown);
+        let gone: Vec<_> = registry.here.drain().map(|(_, partition)| partition).collect();
+        let waiting = registry.waiting.take_where(|_| true);
+        drop(registry);
+        for waiting in waiting {
+            waiting.answer(Err(BindError::Released { cause: Cause::Shutdown }));
+        }
+        for partition in &gone {
+            partition.close(&Cause::Shutdown);
+        }
+    }
+
+    /// Refuses new partitions and binds from now on; what is here goes on.
+    pub(crate) fn close_door(&self) {
+        lock(&self.registry).closed = Some(Cause::Shutdown);
+    }
+
+    /// Whether a partition is left that isn't finished and acknowledged.
+    pub(crate) fn is_empty(&self) -> bool {
+        lock(&self.registry).here.is_empty()
+    }
+
+    pub(super) fn cancel(&self, key: &Key, number: u64) -> Option<Waiting> {
+        lock(&self.registry).waiting.cancel(key, number)
+    }
+
+    /// A gate's bell is looked after from now on, until it is dropped.
+    pub(crate) fn watch(&self, bell: &Arc<Doorbell>) {
+        let mut registry = lock(&self.registry);
+        registry.bells.retain(|bell| bell.strong_count() > 0);
+        registry.bells.push(Arc::downgrade(bell));
+    }
+
+    /// Once a second: ends waits that took too long, and looks for wake-ups that got lost.
+    pub(crate) fn housekeeping(&self) {
+        let now = self.clock.now();
+        let mut registry = lock(&self.registry);
+        let expired = registry.waiting.take_expired(now, self.limits.longest);
+        let bells: Vec<_> = registry.bells.iter().filter_map(Weak::upgrade).collect();
+        let partitions: Vec<_> = registry.here.values().cloned().collect();
+        drop(registry);
+        for waiting in expired {
+            let waited = now.since(waiting.since);
+            let error = BindError::TimedOut {
+                partition: waiting.descriptor.partition,
+                waited_ms: u64::try_from(waited.as_millis()).unwrap_or(u64::MAX),
+            };
+            waiting.answer(Err(error));
+        }
+        let lost = bells.iter().map(|bell| u64::from(bell.rescan())).sum::<u64>()
+            + partitions.iter().map(|partition| partition.rescan()).sum::<u64>();
+        self.counts.add_lost_wakeups(lost);
+    }
+
+    pub(crate) fn waiting(&self) -> usize {
+        lock(&self.registry).waiting.len()
+    }
+
+    pub(crate) fn snapshot(&self) -> Vec<PartitionSnapshot> {
+        let here: Vec<_> = lock(&self.registry).here.values().cloned().collect();
+        let mut all: Vec<_> = here.iter().map(|partition| partition.snapshot()).collect();
+        all.sort_by_key(|snapshot| snapshot.partition);
+        all
+    }
+}
+
+impl Registry {
+    fn may_create(&self, id: PartitionId, attempt: Attempt) -> Result<(), CreateError> {
+        let closed =
+            self.closed.clone().or_else(|| self.ended_jobs.contains(&id.job).then_some(Cause::JobReleased));
+        if let Some(cause) = closed {
+            return Err(CreateError::Closed { partition: id, cause });
+        }
+        let here = self.here.get(&id).map(|partition| partition.attempt);
+        let ended = self.ended.get(&id).map(|(attempt, _)| *attempt);
+        match here.max(ended) {
+            Some(current) if current >= attempt => {
+                Err(CreateError::Stale { partition: id, presented: attempt, current })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn find(&self, descriptor: &ChannelDescriptor) -> Result<Found, BindError> {
+        let wanted = descriptor.producer_attempt;
+        if let Some(cause) = &self.closed {
+            return Err(BindError::Released { cause: cause.clone() });
+        }
+        if self.ended_jobs.contains(&descriptor.partition.job) {
+            return Err(BindError::Released { cause: Cause::JobReleased });
+        }
+        if let Some(here) = self.here.get(&descriptor.partition)
+            && here.attempt >= wanted
+        {
+            return Ok(Found::Here(here.clone()));
+        }
+        match self.ended.get(&descriptor.partition) {
+            Some((attempt, cause)) if *attempt == wanted => Err(BindError::Released { cause: cause.clone() }),
+            Some((attempt, _)) if *attempt > wanted => {
+                Err(BindError::StaleProducer { presented: wanted, current: *attempt })
+            }
+            _ => Ok(Found::NotYet),
+        }
+    }
+
+    fn remember(&mut self, id: PartitionId, attempt: Attempt, cause: Cause) {
+        if self.ended.insert(id, (attempt, cause)).is_none() {
+            self.ended_order.push_back(id);
+        }
+        if self.ended_order.len() > REMEMBERED
+            && let Some(oldest) = self.ended_order.pop_front()
+        {
+            self.ended.remove(&oldest);
+        }
+    }
+
+    fn remember_job(&mut self, job: JobId) {
+        if self.ended_jobs.insert(job) {
+            self.ended_jobs_order.push_back(job);
+        }
+        if self.ended_jobs_order.len() > REMEMBERED
+            && let Some(oldest) = self.ended_jobs_order.pop_front()
+        {
+            self.ended_jobs.remove(&oldest);
+        }
+    }
+}
+
+impl Partition {
+    /// Whether the descriptor is meant for this attempt of the partition, and fits it.
+    fn admit(&self, descriptor: &ChannelDescriptor) -> Result<(), BindError> {
+        if !self.secret.matches(descriptor.secret) {
+            return Err(BindError::NotFound { partition: self.id });
+        }
+        if self.attempt > descriptor.producer_attempt {
+            return Err(BindError::StaleProducer {
+                presented: descriptor.producer_attempt,
+                current: self.attempt,
+            });
+        }
+        let differ = |what, partition: String, descriptor: String| {
+            Err(BindError::Layout { what, partition, descriptor })
+        };
+        if self.config.record_layout() != descriptor.layout {
+            return differ(
+                "record layout",
+                format!("{:?}", self.config.record_layout()),
+                format!("{:?}", descriptor.layout),
+            );
+        }
+        let count = self.config.subpartition_count();
+        if descriptor.subpartition >= count {
+            return differ(
+                "number of subpartitions",
+                count.to_string(),
+                format!("to have number {}", descriptor.subpartition),
+            );
+        }
+        Ok(())
+    }
+}

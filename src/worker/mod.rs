@@ -1,0 +1,198 @@
+//! A worker: one process's memory, partitions and control thread, from start to shutdown.
+#![forbid(unsafe_code)]
+
+mod control;
+mod snapshot;
+
+pub use snapshot::WorkerSnapshot;
+
+use crate::clock::Clock;
+use crate::error::Cause;
+use crate::gate::{GateConfig, InputGate};
+use crate::id::{Attempt, BindSecret, JobId, PartitionId};
+use crate::memory::{Census, MemoryConfig, MemoryError, SegmentPool};
+use crate::metrics::cold_event;
+use crate::partition::{CreateError, Manager, PartitionConfig, WaitLimits};
+use crate::sync::{Mutex, lock};
+use crate::writer::RecordWriter;
+use control::WorkerClock;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+use thiserror::Error;
+
+/// How long a shutdown sleeps between two looks at what still drains.
+const DRAIN_LOOK: Duration = Duration::from_millis(1);
+
+/// Settings of a worker. Memory is bounded at start: nothing of the data path grows later.
+#[derive(Clone, Debug, Default)]
+pub struct WorkerBuilder {
+    memory: MemoryConfig,
+    waits: WaitLimits,
+}
+
+/// Why a worker doesn't start.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum StartError {
+    /// The arena.
+    #[error(transparent)]
+    Memory(#[from] MemoryError),
+    /// The control thread.
+    #[error("the control thread can't be started: {0}; raise the limit of threads")]
+    Thread(std::io::Error),
+}
+
+impl WorkerBuilder {
+    /// The arena. Default: 2,048 segments of 32 KiB, 64 MiB.
+    #[must_use]
+    pub fn memory(mut self, memory: MemoryConfig) -> Self {
+        self.memory = memory;
+        self
+    }
+
+    /// How long a bind waits for a partition that isn't there yet. Default: 10 s.
+    #[must_use]
+    pub fn bind_wait(mut self, longest: Duration) -> Self {
+        self.waits.longest = longest;
+        self
+    }
+
+    /// How many binds may wait at a time. Default: 10,000.
+    #[must_use]
+    pub fn binds_waiting_max(mut self, most: usize) -> Self {
+        self.waits.most = most;
+        self
+    }
+
+    /// Maps the arena and starts the control thread.
+    ///
+    /// # Errors
+    /// The memory can't be mapped, a setting doesn't fit, or there is no thread to be had.
+    pub fn start(self) -> Result<Worker, StartError> {
+        let pool = SegmentPool::new(&self.memory)?;
+        for note in pool.notes() {
+            cold_event!(info, note = *note, "arena");
+        }
+        let clock = WorkerClock::new();
+        let manager = Manager::new(pool, clock.clone(), self.waits);
+        let looked_after = Arc::downgrade(&manager);
+        let control = clock.start(move || {
+            if let Some(manager) = looked_after.upgrade() {
+                manager.housekeeping();
+            }
+        });
+        let control = Mutex::new(Some(control.map_err(StartError::Thread)?));
+        Ok(Worker(Arc::new(Inner { manager, clock, control })))
+    }
+}
+
+/// A running worker. Clones share it; it ends when the last is dropped, or by [`Worker::shutdown`].
+#[derive(Clone, Debug)]
+pub struct Worker(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    manager: Arc<Manager>,
+    clock: Arc<WorkerClock>,
+    control: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl Worker {
+    /// The settings of a worker to be started.
+    #[must_use]
+    pub fn builder() -> WorkerBuilder {
+        WorkerBuilder::default()
+    }
+
+    /// Creates attempt `attempt` of a partition and gives its writer. An older attempt that is still here is
+    /// closed, and its readers and writer are told.
+    ///
+    /// # Errors
+    /// The memory isn't there (with needed, free and limit), the same or a newer attempt is, the
+    /// configuration doesn't fit, or the job or the worker is at its end.
+    pub fn create_partition(
+        &self,
+        partition: PartitionId,
+        attempt: Attempt,
+        config: PartitionConfig,
+    ) -> Result<RecordWriter, CreateError> {
+        let secret = match config.given_secret() {
+            Some(secret) => secret,
+            None => BindSecret::random()
+                .map_err(|error| CreateError::Config { what: format!("no random secret: {error}") })?,
+        };
+        let parts = self.0.manager.create(partition, attempt, config, secret)?;
+        Ok(RecordWriter::new(parts, self.0.manager.clock().clone()))
+    }
+
+    /// An input gate for one consumer task attempt. Channels are bound when the gate is first polled.
+    #[must_use]
+    pub fn input_gate(&self, config: GateConfig) -> InputGate {
+        InputGate::new(self.0.manager.clone(), config)
+    }
+
+    /// Ends an attempt of a partition at once. False if it isn't here.
+    pub fn release_partition(&self, partition: PartitionId, attempt: Attempt) -> bool {
+        self.0.manager.release(partition, attempt, Cause::Released)
+    }
+
+    /// Ends everything of a job: partitions at once, waiting binds with an answer. Returns how many
+    /// partitions there were. The job can't create any more.
+    pub fn release_job(&self, job: JobId) -> usize {
+        self.0.manager.release_job(job)
+    }
+
+    /// A picture of everything that is here.
+    #[must_use]
+    pub fn snapshot(&self) -> WorkerSnapshot {
+        let manager = &self.0.manager;
+        WorkerSnapshot {
+            partitions: manager.snapshot(),
+            census: manager.pool().census(),
+            binds_waiting: manager.waiting(),
+            lost_wakeups: manager.counts.lost_wakeups(),
+        }
+    }
+
+    /// Where the arena's segments are.
+    #[must_use]
+    pub fn census(&self) -> Census {
+        self.0.manager.pool().census()
+    }
+
+    /// Takes no new partitions and binds, lets what is here come to its end for at most `deadline`, then
+    /// ends the rest. Blocks the calling thread; returns the last picture before the end.
+    pub fn shutdown(&self, deadline: Duration) -> WorkerSnapshot {
+        let clock = &self.0.clock;
+        let until = clock.now().plus(deadline);
+        self.0.manager.close_door();
+        while !self.0.manager.is_empty() && clock.now() < until {
+            std::thread::park_timeout(DRAIN_LOOK);
+        }
+        let last = self.snapshot();
+        self.0.end();
+        last
+    }
+}
+
+impl Inner {
+    fn end(&self) {
+        self.manager.shutdown();
+        self.clock.stop();
+        let control = lock(&self.control).take();
+        // A worker that is dropped by a waker on its own control thread must not wait for itself.
+        if let Some(control) = control
+            && control.thread().id() != std::thread::current().id()
+            && control.join().is_err()
+        {
+            cold_event!(error, "the control thread panicked");
+        }
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
