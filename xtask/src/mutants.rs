@@ -70,7 +70,7 @@ pub(crate) fn run(options: &Options) -> Result<bool, String> {
     println!("{} models as they are, then {} mutants", models.len(), mutants.len());
     let baselines = explore::baseline(&runner, &models, options.jobs, limit)?;
 
-    println!("\n{:<40} | {:<56} | {:>7} |", "mutant", "model that caught it", "seconds");
+    println!("\n{:<40} | {:<68} | {:>7} |", "mutant", "model that caught it", "seconds");
     let verdicts = explore::in_parallel(&mutants, options.jobs, |mutant| {
         let candidates = candidates(mutant.site, &baselines);
         let fate = explore::mutant(&runner, &mutant.name, &candidates, limit)?;
@@ -149,7 +149,7 @@ fn brief(reason: &str) -> String {
 fn tell(mutant: &Mutant<'_>, fate: &Fate) -> (bool, String) {
     let row = |what: &str, elapsed: Option<Duration>, more: &str| {
         let seconds = elapsed.map(|elapsed| format!("{:.2}", elapsed.as_secs_f64())).unwrap_or_default();
-        format!("{:<40} | {what:<56} | {seconds:>7} | {more}", mutant.name)
+        format!("{:<40} | {what:<68} | {seconds:>7} | {more}", mutant.name)
     };
     match (fate, mutant.unseen) {
         (Fate::Caught { model, elapsed, reason }, false) => {
