@@ -1,8 +1,9 @@
 //! Time as the library sees it: nanoseconds of a monotonic clock, handed in from outside.
+#![forbid(unsafe_code)]
 
 use std::fmt;
 use std::task::Waker;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// A moment of the monotonic clock, in nanoseconds since a start of the clock's own choosing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -42,4 +43,19 @@ pub trait Clock: Send + Sync + fmt::Debug {
 
     /// Wakes `waker` once at or soon after `at`. A wake-up too many is harmless.
     fn wake_at(&self, at: Moment, waker: &Waker);
+}
+
+/// The operating system's monotonic clock, counted from when this was made.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Monotonic(Instant);
+
+impl Monotonic {
+    pub(crate) fn start() -> Self {
+        Self(Instant::now())
+    }
+
+    pub(crate) fn now(&self) -> Moment {
+        // 2^64 nanoseconds are 584 years.
+        Moment::from_nanos(u64::try_from(self.0.elapsed().as_nanos()).unwrap_or(u64::MAX))
+    }
 }

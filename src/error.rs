@@ -1,4 +1,5 @@
 //! What can go wrong, by who has to do something about it.
+#![forbid(unsafe_code)]
 
 use crate::id::{Attempt, PartitionId};
 use std::sync::Arc;

@@ -1,4 +1,5 @@
 //! What travels among the records of a stream, in its order.
+#![forbid(unsafe_code)]
 
 use bytes::Bytes;
 

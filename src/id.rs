@@ -1,6 +1,7 @@
 //! The names of things: jobs, partitions, attempts, binds.
 //!
 //! All ids come from the engine and mean nothing to Pirn beyond equality, except the attempt, which grows.
+#![forbid(unsafe_code)]
 
 use std::fmt;
 
@@ -48,7 +49,6 @@ impl Incarnation {
     ///
     /// # Errors
     /// The operating system's random source failed.
-    #[cfg(not(loom))]
     pub fn random() -> std::io::Result<Self> {
         Ok(Self(getrandom::u64()?))
     }
@@ -70,7 +70,6 @@ impl BindSecret {
     ///
     /// # Errors
     /// The operating system's random source failed.
-    #[cfg(not(loom))]
     pub fn random() -> std::io::Result<Self> {
         Ok(Self(u128::from(getrandom::u64()?) << 64 | u128::from(getrandom::u64()?)))
     }

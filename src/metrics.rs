@@ -1,14 +1,15 @@
 //! Counters of a worker, and events on cold paths, for those who operate one.
+#![forbid(unsafe_code)]
 
 use crate::sync::{AtomicU64, Ordering};
 
 /// An event on a cold path, for whoever subscribes; nothing without the feature `tracing`.
-#[cfg(all(feature = "tracing", not(loom)))]
+#[cfg(feature = "tracing")]
 macro_rules! cold_event {
     ($level:ident, $($fields:tt)+) => { ::tracing::$level!($($fields)+) };
 }
 /// An event on a cold path; the feature `tracing` is off.
-#[cfg(not(all(feature = "tracing", not(loom))))]
+#[cfg(not(feature = "tracing"))]
 macro_rules! cold_event {
     ($level:ident, $($name:ident = $value:expr,)* $text:literal) => { $(let _ = &$value;)* };
 }

@@ -1,13 +1,13 @@
 //! The control thread of a worker: keeps the time, wakes who asked for it, looks after things once a second.
 
-use crate::clock::{Clock, Moment};
+use crate::clock::{Clock, Moment, Monotonic};
 use crate::sync::{Mutex, lock};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::sync::Arc;
 use std::task::Waker;
 use std::thread::{JoinHandle, Thread};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// How often the worker looks after things by itself.
 const TICK: Duration = Duration::from_secs(1);
@@ -15,7 +15,7 @@ const TICK: Duration = Duration::from_secs(1);
 /// The monotonic clock of a worker, with the alarms that its control thread rings.
 #[derive(Debug)]
 pub(super) struct WorkerClock {
-    start: Instant,
+    time: Monotonic,
     alarms: Mutex<Alarms>,
 }
 
@@ -54,7 +54,7 @@ impl Ord for Alarm {
 
 impl WorkerClock {
     pub(super) fn new() -> Arc<Self> {
-        Arc::new(Self { start: Instant::now(), alarms: Mutex::new(Alarms::default()) })
+        Arc::new(Self { time: Monotonic::start(), alarms: Mutex::new(Alarms::default()) })
     }
 
     /// Starts the control thread, which calls `look_after` about once a second.
@@ -115,7 +115,7 @@ impl WorkerClock {
 
 impl Clock for WorkerClock {
     fn now(&self) -> Moment {
-        Moment::from_nanos(u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX))
+        self.time.now()
     }
 
     fn wake_at(&self, at: Moment, waker: &Waker) {
