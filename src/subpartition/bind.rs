@@ -364,6 +364,11 @@ impl Subpartition {
             severed.node = Some(bound.node);
             record.dropped_events.priority += self.priority.drain(record.epoch);
         }
+        if !record.acknowledged {
+            // Ends that the old view took come again: one reader has to acknowledge them (`View::release`
+            // leaves them in the ring).
+            from = self.ring.first_end(self.ring.released_glance().position, from);
+        }
         let keep = if self.policies.when_absent == WhenAbsent::Discard {
             let end = self.ring.first_end(from, written);
             self.drop_until(record, from, end, |lost| &mut lost.drained, later);

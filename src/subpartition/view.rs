@@ -26,6 +26,8 @@ pub(crate) struct View {
     at: Position,
     /// The record start isn't reached yet: what comes is skipped up to it.
     skip: bool,
+    /// The first end that was taken, by its entry.
+    end: Option<u16>,
     closed: bool,
 }
 
@@ -38,6 +40,7 @@ impl View {
             epoch: grant.epoch,
             at: grant.start,
             skip: grant.skip,
+            end: None,
             closed: false,
         }
     }
@@ -88,6 +91,8 @@ impl View {
                 return Err(fenced);
             }
             self.at = to;
+            let end = pieces.iter().find(|piece| piece.entry.kind.is_end()).map(|piece| piece.index);
+            self.end = self.end.or(end);
             if self.skip {
                 skipped += self.skip_to_record(pieces);
             }
@@ -151,8 +156,14 @@ impl View {
     /// Lets the ring give up everything before `to`, and wakes the writer if that made room.
     pub(crate) fn release(&self, to: Position) -> Result<(), Fenced> {
         let pool = self.sub.pool();
+        let released = self.sub.ring.released_glance().position;
+        // Ends stay in the ring: a newer view gets them again unless the last one is acknowledged.
+        let to = match self.end.map(Position::at_entry) {
+            Some(end) if released.entries_to(end) < released.entries_to(to) => end,
+            _ => to,
+        };
         // Within an entry nothing is freed: the position is brought up to date when it leaves it.
-        if self.sub.ring.released_glance().position.entry == to.entry {
+        if released.entry == to.entry {
             return Ok(());
         }
         if self.sub.ring.release(self.epoch, Position::at_entry(to.entry), |name| pool.drop_hold(name))? {
