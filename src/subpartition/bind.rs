@@ -152,7 +152,9 @@ impl Subpartition {
         let severed = self.sever(&mut record, Ending::Fenced, &mut later);
         let (start, skip) = if first { (severed.at, false) } else { (severed.at, severed.skip) };
         let epoch = record.epoch;
-        if self.state.bind(epoch, false).is_err() {
+        // The first view finds everything from the begin on: the stream goes on, and with it a record that
+        // waits half written for a reader to come.
+        if self.state.bind(epoch, first).is_err() {
             // Released between the two looks; `release` drains under the same mutex, after us.
             drop(record);
             severed.finish(self, later);
