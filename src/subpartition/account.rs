@@ -227,7 +227,7 @@ pub(crate) struct ViewAccount {
     consumed: AtomicU64,
     consumed_entry: AtomicU32,
     skipped: AtomicU64,
-    aborted_bytes: AtomicU32,
+    aborted_bytes: AtomicU64,
     /// Names of segments; `NONE` where a place is free.
     pub(super) held: [AtomicU64; HELD_MAX],
 }
@@ -238,7 +238,7 @@ impl Default for ViewAccount {
             consumed: AtomicU64::new(0),
             consumed_entry: AtomicU32::new(0),
             skipped: AtomicU64::new(0),
-            aborted_bytes: AtomicU32::new(0),
+            aborted_bytes: AtomicU64::new(0),
             held: std::array::from_fn(|_| AtomicU64::new(SegmentName::NONE.to_bits())),
         }
     }
@@ -266,15 +266,15 @@ impl ViewAccount {
     }
 
     pub(crate) fn add_skipped(&self, amount: Amount) {
-        // Relaxed: one writer; noted before the take that it belongs to (RING_E3).
+        // Relaxed: one writer; a binder that misses it has what was skipped in doubt.
         let sum = unpack(self.skipped.load(Ordering::Relaxed)) + amount;
         self.skipped.store(pack(sum), Ordering::Relaxed);
     }
 
-    pub(crate) fn add_aborted(&self, bytes: u32) {
-        // Relaxed: one writer, read at quiet points.
-        let sum = self.aborted_bytes.load(Ordering::Relaxed).wrapping_add(bytes);
-        self.aborted_bytes.store(sum, Ordering::Relaxed);
+    /// View: so many bytes of what is consumed are of records that were broken off. Stored before the
+    /// amounts, read after them: what isn't whole is never taken for delivered.
+    pub(crate) fn set_aborted(&self, bytes: u64) {
+        self.aborted_bytes.store(bytes, Ordering::Relaxed); // Relaxed: one writer, read at quiet points
     }
 
     pub(super) fn consumed(&self) -> Amount {
@@ -285,12 +285,16 @@ impl ViewAccount {
         self.consumed_entry.load(Ordering::Relaxed) as u16 // Relaxed: see `set_consumed`
     }
 
-    pub(super) fn skipped(&self) -> Amount {
-        unpack(self.skipped.load(Ordering::Relaxed)) // Relaxed: see `add_skipped`
-    }
-
-    pub(super) fn aborted(&self) -> Amount {
-        Amount::new(0, u64::from(self.aborted_bytes.load(Ordering::Relaxed))) // Relaxed: see `add_aborted`
+    /// What came of `consumed` (counted from the view's begin): delivered, skipped, aborted. A view may be
+    /// fenced between its stores, so that the parts are held to the whole.
+    pub(super) fn shares(&self, consumed: Amount) -> (Amount, Amount, Amount) {
+        // Relaxed: see `add_skipped`.
+        let skipped = unpack(self.skipped.load(Ordering::Relaxed));
+        let skipped = Amount::new(skipped.records.min(consumed.records), skipped.bytes.min(consumed.bytes));
+        let rest = consumed.since(skipped);
+        // Relaxed: see `set_aborted`.
+        let aborted = Amount::new(0, self.aborted_bytes.load(Ordering::Relaxed).min(rest.bytes));
+        (rest.since(aborted), skipped, aborted)
     }
 }
 

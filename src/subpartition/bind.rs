@@ -326,8 +326,8 @@ impl Subpartition {
             let consumed = bound.account.consumed();
             let waiting = unconsumed(published.since(bound.start), consumed);
             let seen = published.since(bound.start).since(waiting);
-            let (skipped, aborted) = (bound.account.skipped(), bound.account.aborted());
-            delivered += seen.since(skipped).since(aborted);
+            let (had, skipped, aborted) = bound.account.shares(seen);
+            delivered += had;
             lost.skipped += skipped;
             lost.aborted += aborted;
             queued = waiting;
@@ -403,8 +403,8 @@ impl Subpartition {
         let progress = self.ring.amount_at(taken, later).since(bound.start);
         let open = unconsumed(progress, bound.account.consumed());
         let consumed = progress.since(open);
-        let (skipped, aborted) = (bound.account.skipped(), bound.account.aborted());
-        record.delivered += consumed.since(skipped).since(aborted);
+        let (delivered, skipped, aborted) = bound.account.shares(consumed);
+        record.delivered += delivered;
         record.lost.skipped += skipped;
         record.lost.aborted += aborted;
         if matches!(self.policies.when_absent, WhenAbsent::Replay { .. }) {

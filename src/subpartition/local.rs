@@ -50,6 +50,8 @@ pub(crate) enum Next<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Mark {
     amount: Amount,
+    /// Bytes of `amount` that are of records broken off.
+    aborted: u64,
     entry: u16,
 }
 
@@ -90,7 +92,7 @@ impl RawRange {
 impl LocalReader {
     /// `explicit`: only [`LocalReader::acknowledge`] makes what was yielded count as consumed.
     pub(crate) fn new(view: View, record_bytes_max: usize, explicit: bool) -> Self {
-        let mark = Mark { amount: Amount::ZERO, entry: view.position().entry };
+        let mark = Mark { amount: Amount::ZERO, aborted: 0, entry: view.position().entry };
         Self {
             view,
             assembler: Assembler::new(record_bytes_max),
@@ -226,8 +228,8 @@ impl LocalReader {
         Some(match piece.entry.kind {
             Kind::Data | Kind::Shared => return None,
             Kind::Abort => {
-                self.view.account().add_aborted(self.assembler.clear(admission));
                 // What came of the broken record is behind us, and is nobody's.
+                self.mark.aborted += u64::from(self.assembler.clear(admission));
                 self.mark.amount.bytes = self.passed;
                 return None;
             }
@@ -264,6 +266,7 @@ impl LocalReader {
             return;
         }
         let account = self.view.account();
+        account.set_aborted(mark.aborted);
         account.set_consumed(mark.amount);
         if mark.entry != self.consumed.entry {
             account.set_consumed_entry(mark.entry);
