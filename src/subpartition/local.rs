@@ -262,7 +262,7 @@ impl LocalReader {
     }
 
     fn consume(&mut self, mark: Mark) {
-        if mark == self.consumed {
+        if mark == self.consumed || self.is_behind(mark) {
             return;
         }
         let account = self.view.account();
@@ -276,6 +276,14 @@ impl LocalReader {
             }
         }
         self.consumed = mark;
+    }
+
+    /// Whether more than that is consumed already: acknowledging is cumulative, and an older mark that comes
+    /// late takes nothing back.
+    fn is_behind(&self, mark: Mark) -> bool {
+        let entries_from_consumed = |mark: Mark| mark.entry.wrapping_sub(self.consumed.entry);
+        mark.amount.bytes < self.consumed.amount.bytes
+            || entries_from_consumed(mark) > entries_from_consumed(self.mark)
     }
 
     /// The channel is paused: its half record gives its admission to others.
