@@ -72,8 +72,10 @@ pub(crate) struct LocalReader {
     /// What was consumed last.
     consumed: Mark,
     explicit: bool,
-    /// The end was yielded: nothing follows.
+    /// An end was yielded: nothing follows.
     ended: bool,
+    /// It was the end of the partition, which is to be acknowledged, and not a failure.
+    finished: bool,
 }
 
 /// The bytes of a piece without a lifetime; see I1.
@@ -105,6 +107,7 @@ impl LocalReader {
             consumed: mark,
             explicit,
             ended: false,
+            finished: false,
         }
     }
 
@@ -245,6 +248,7 @@ impl LocalReader {
             Kind::EndOfData => Next::EndOfData,
             Kind::EndOfPartition => {
                 self.ended = true;
+                self.finished = true;
                 Next::EndOfPartition { news: !self.explicit && self.view.acknowledge_end() }
             }
             Kind::Failed => {
@@ -258,7 +262,7 @@ impl LocalReader {
     /// for the first time.
     pub(crate) fn acknowledge(&mut self, mark: Mark) -> bool {
         self.consume(mark);
-        self.ended && mark == self.mark && self.view.acknowledge_end()
+        self.finished && mark == self.mark && self.view.acknowledge_end()
     }
 
     fn consume(&mut self, mark: Mark) {
