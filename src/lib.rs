@@ -6,12 +6,14 @@ mod error;
 mod event;
 mod id;
 mod memory;
-mod record;
 #[cfg(loom)]
 #[doc(hidden)]
 pub mod model;
+mod record;
 mod subpartition;
 mod sync;
+#[cfg(all(test, not(loom)))]
+mod test_size;
 
 pub use clock::{Clock, Moment};
 pub use error::{BindError, Cause, CreateError, WriteError};
