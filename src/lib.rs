@@ -15,6 +15,8 @@ mod partition;
 mod record;
 mod subpartition;
 mod sync;
+#[cfg(all(test, not(loom)))]
+mod test_size;
 
 pub use clock::{Clock, Moment};
 pub use error::{BindError, Cause, WriteError};

@@ -5,6 +5,7 @@
 //! put into the ring or broke off; whoever moved `taken` past a record's last byte counts that record.
 
 use super::position::Amount;
+use crate::memory::SegmentName;
 use crate::sync::{AtomicU32, AtomicU64, CachePadded, Ordering};
 
 /// Records that certainly never reached a reader, by cause. The causes never overlap.
@@ -221,13 +222,26 @@ pub(crate) const HELD_MAX: usize = 4;
 ///
 /// `consumed` is one word, so that the binder reads records and bytes that belong together; it counts
 /// modulo 2^32 from the view's begin, which is enough: what is taken and not consumed is far less.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct ViewAccount {
     consumed: AtomicU64,
     consumed_entry: AtomicU32,
     skipped: AtomicU64,
-    aborted_bytes: AtomicU32,
+    aborted_bytes: AtomicU64,
+    /// Names of segments; `NONE` where a place is free.
     pub(super) held: [AtomicU64; HELD_MAX],
+}
+
+impl Default for ViewAccount {
+    fn default() -> Self {
+        Self {
+            consumed: AtomicU64::new(0),
+            consumed_entry: AtomicU32::new(0),
+            skipped: AtomicU64::new(0),
+            aborted_bytes: AtomicU64::new(0),
+            held: std::array::from_fn(|_| AtomicU64::new(SegmentName::NONE.to_bits())),
+        }
+    }
 }
 
 /// `{records 32 | bytes 32}`, both modulo 2^32.
@@ -252,15 +266,15 @@ impl ViewAccount {
     }
 
     pub(crate) fn add_skipped(&self, amount: Amount) {
-        // Relaxed: one writer; noted before the take that it belongs to (RING_E3).
+        // Relaxed: one writer; a binder that misses it has what was skipped in doubt.
         let sum = unpack(self.skipped.load(Ordering::Relaxed)) + amount;
         self.skipped.store(pack(sum), Ordering::Relaxed);
     }
 
-    pub(crate) fn add_aborted(&self, bytes: u32) {
-        // Relaxed: one writer, read at quiet points.
-        let sum = self.aborted_bytes.load(Ordering::Relaxed).wrapping_add(bytes);
-        self.aborted_bytes.store(sum, Ordering::Relaxed);
+    /// View: so many bytes of what is consumed are of records that were broken off. Stored before the
+    /// amounts, read after them: what isn't whole is never taken for delivered.
+    pub(crate) fn set_aborted(&self, bytes: u64) {
+        self.aborted_bytes.store(bytes, Ordering::Relaxed); // Relaxed: one writer, read at quiet points
     }
 
     pub(super) fn consumed(&self) -> Amount {
@@ -271,12 +285,16 @@ impl ViewAccount {
         self.consumed_entry.load(Ordering::Relaxed) as u16 // Relaxed: see `set_consumed`
     }
 
-    pub(super) fn skipped(&self) -> Amount {
-        unpack(self.skipped.load(Ordering::Relaxed)) // Relaxed: see `add_skipped`
-    }
-
-    pub(super) fn aborted(&self) -> Amount {
-        Amount::new(0, u64::from(self.aborted_bytes.load(Ordering::Relaxed))) // Relaxed: see `add_aborted`
+    /// What came of `consumed` (counted from the view's begin): delivered, skipped, aborted. A view may be
+    /// fenced between its stores, so that the parts are held to the whole.
+    pub(super) fn shares(&self, consumed: Amount) -> (Amount, Amount, Amount) {
+        // Relaxed: see `add_skipped`.
+        let skipped = unpack(self.skipped.load(Ordering::Relaxed));
+        let skipped = Amount::new(skipped.records.min(consumed.records), skipped.bytes.min(consumed.bytes));
+        let rest = consumed.since(skipped);
+        // Relaxed: see `set_aborted`.
+        let aborted = Amount::new(0, self.aborted_bytes.load(Ordering::Relaxed).min(rest.bytes));
+        (rest.since(aborted), skipped, aborted)
     }
 }
 

@@ -155,7 +155,9 @@ impl Subpartition {
         let severed = self.sever(&mut record, Ending::Fenced, &mut later);
         let (start, skip) = if first { (severed.at, false) } else { (severed.at, severed.skip) };
         let epoch = record.epoch;
-        if self.state.bind(epoch, false).is_err() {
+        // The first view finds everything from the begin on: the stream goes on, and with it a record that
+        // waits half written for a reader to come.
+        if self.state.bind(epoch, first).is_err() {
             // Released between the two looks; `release` drains under the same mutex, after us.
             drop(record);
             severed.finish(self, later);
@@ -349,8 +351,8 @@ impl Subpartition {
             let consumed = bound.account.consumed();
             let waiting = unconsumed(published.since(bound.start), consumed);
             let seen = published.since(bound.start).since(waiting);
-            let (skipped, aborted) = (bound.account.skipped(), bound.account.aborted());
-            delivered += seen.since(skipped).since(aborted);
+            let (had, skipped, aborted) = bound.account.shares(seen);
+            delivered += had;
             lost.skipped += skipped;
             lost.aborted += aborted;
             queued = waiting;
@@ -389,6 +391,11 @@ impl Subpartition {
             severed.node = Some(bound.node);
             record.dropped_events.priority += self.priority.drain(record.epoch);
         }
+        if !record.acknowledged {
+            // Ends that the old view took come again: one reader has to acknowledge them (`View::release`
+            // leaves them in the ring).
+            from = self.ring.first_end(self.ring.released_glance().position, from);
+        }
         let keep = if self.policies.when_absent == WhenAbsent::Discard {
             let end = self.ring.first_end(from, written);
             self.drop_until(record, from, end, |lost| &mut lost.drained, later);
@@ -421,8 +428,8 @@ impl Subpartition {
         let progress = self.ring.amount_at(taken, later).since(bound.start);
         let open = unconsumed(progress, bound.account.consumed());
         let consumed = progress.since(open);
-        let (skipped, aborted) = (bound.account.skipped(), bound.account.aborted());
-        record.delivered += consumed.since(skipped).since(aborted);
+        let (delivered, skipped, aborted) = bound.account.shares(consumed);
+        record.delivered += delivered;
         record.lost.skipped += skipped;
         record.lost.aborted += aborted;
         if matches!(self.policies.when_absent, WhenAbsent::Replay { .. }) {

@@ -50,6 +50,8 @@ pub(crate) enum Next<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Mark {
     amount: Amount,
+    /// Bytes of `amount` that are of records broken off.
+    aborted: u64,
     entry: u16,
 }
 
@@ -70,8 +72,10 @@ pub(crate) struct LocalReader {
     /// What was consumed last.
     consumed: Mark,
     explicit: bool,
-    /// The end was yielded: nothing follows.
+    /// An end was yielded: nothing follows.
     ended: bool,
+    /// It was the end of the partition, which is to be acknowledged, and not a failure.
+    finished: bool,
 }
 
 /// The bytes of a piece without a lifetime; see I1.
@@ -90,7 +94,7 @@ impl RawRange {
 impl LocalReader {
     /// `explicit`: only [`LocalReader::acknowledge`] makes what was yielded count as consumed.
     pub(crate) fn new(view: View, record_bytes_max: usize, explicit: bool) -> Self {
-        let mark = Mark { amount: Amount::ZERO, entry: view.position().entry };
+        let mark = Mark { amount: Amount::ZERO, aborted: 0, entry: view.position().entry };
         Self {
             view,
             assembler: Assembler::new(record_bytes_max),
@@ -103,6 +107,7 @@ impl LocalReader {
             consumed: mark,
             explicit,
             ended: false,
+            finished: false,
         }
     }
 
@@ -226,8 +231,8 @@ impl LocalReader {
         Some(match piece.entry.kind {
             Kind::Data | Kind::Shared => return None,
             Kind::Abort => {
-                self.view.account().add_aborted(self.assembler.clear(admission));
                 // What came of the broken record is behind us, and is nobody's.
+                self.mark.aborted += u64::from(self.assembler.clear(admission));
                 self.mark.amount.bytes = self.passed;
                 return None;
             }
@@ -243,6 +248,7 @@ impl LocalReader {
             Kind::EndOfData => Next::EndOfData,
             Kind::EndOfPartition => {
                 self.ended = true;
+                self.finished = true;
                 Next::EndOfPartition { news: !self.explicit && self.view.acknowledge_end() }
             }
             Kind::Failed => {
@@ -256,14 +262,15 @@ impl LocalReader {
     /// for the first time.
     pub(crate) fn acknowledge(&mut self, mark: Mark) -> bool {
         self.consume(mark);
-        self.ended && mark == self.mark && self.view.acknowledge_end()
+        self.finished && mark == self.mark && self.view.acknowledge_end()
     }
 
     fn consume(&mut self, mark: Mark) {
-        if mark == self.consumed {
+        if mark == self.consumed || self.is_behind(mark) {
             return;
         }
         let account = self.view.account();
+        account.set_aborted(mark.aborted);
         account.set_consumed(mark.amount);
         if mark.entry != self.consumed.entry {
             account.set_consumed_entry(mark.entry);
@@ -273,6 +280,14 @@ impl LocalReader {
             }
         }
         self.consumed = mark;
+    }
+
+    /// Whether more than that is consumed already: acknowledging is cumulative, and an older mark that comes
+    /// late takes nothing back.
+    fn is_behind(&self, mark: Mark) -> bool {
+        let entries_from_consumed = |mark: Mark| mark.entry.wrapping_sub(self.consumed.entry);
+        mark.amount.bytes < self.consumed.amount.bytes
+            || entries_from_consumed(mark) > entries_from_consumed(self.mark)
     }
 
     /// The channel is paused: its half record gives its admission to others.

@@ -377,16 +377,13 @@ impl Ring {
     /// several entries that begin there it is the first, so that events at that place come again.
     pub(crate) fn position_of(&self, entry: u16, written: Position, byte: u64) -> Position {
         let mut at = entry;
-        while at != written.entry {
+        // An entry that begins there is the place, whatever follows it: it was not consumed.
+        while at != written.entry && self.slot(at).base() != byte {
             let next = at.wrapping_add(1);
-            let begin = self.slot(next).base();
-            if begin > byte {
+            if self.slot(next).base() > byte {
                 break;
             }
             at = next;
-            if begin == byte {
-                break;
-            }
         }
         let into = byte.wrapping_sub(self.slot(at).base());
         Position::new(at, u16::try_from(into).unwrap_or(0))

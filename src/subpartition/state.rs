@@ -18,8 +18,9 @@
 //! that comes between a binder's steps is never lost: the binder's compare-and-swap keeps it, and the
 //! binder sees it in the returned word and undoes itself.
 //!
-//! `stream` grows with every outage and every bind that isn't a resume: a writer in the middle of a record
-//! compares it, not the epoch, to know whether the record's first part reached whoever reads now.
+//! `stream` grows with every outage and every bind that is neither a resume nor the first: a writer in the
+//! middle of a record compares it, not the epoch, to know whether the record's first part reached whoever
+//! reads now.
 //!
 //! # Edges
 //! `STATE_E1` (transition → the writer's load): the writer that sees a new stream also sees what the
@@ -126,9 +127,9 @@ impl State {
         Word(self.0.load(sync!(STATE_E1.load, Acquire)))
     }
 
-    /// Under the bind mutex: a view of `epoch` reads from now on. `resumed` keeps the stream.
-    pub(crate) fn bind(&self, epoch: BindEpoch, resumed: bool) -> Result<Word, ReleasedMeanwhile> {
-        self.transition(epoch, Phase::Bound, !resumed)
+    /// Under the bind mutex: a view of `epoch` reads from now on. `same_stream`: a resume, or the first bind.
+    pub(crate) fn bind(&self, epoch: BindEpoch, same_stream: bool) -> Result<Word, ReleasedMeanwhile> {
+        self.transition(epoch, Phase::Bound, !same_stream)
     }
 
     /// Under the bind mutex: nobody reads from now on; `epoch` is the fence.

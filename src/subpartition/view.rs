@@ -12,7 +12,7 @@ use crate::doorbell::ReadyNode;
 use crate::event::PriorityEvent;
 use crate::id::BindEpoch;
 use crate::memory::SegmentName;
-use crate::sync::Ordering;
+use crate::sync::{AtomicU64, Ordering};
 use std::sync::Arc;
 
 /// See the module's text. Dropping it without [`View::close`] leaves in doubt what it had not consumed.
@@ -26,6 +26,8 @@ pub(crate) struct View {
     at: Position,
     /// The record start isn't reached yet: what comes is skipped up to it.
     skip: bool,
+    /// The first end that was taken, by its entry.
+    end: Option<u16>,
     closed: bool,
 }
 
@@ -38,6 +40,7 @@ impl View {
             epoch: grant.epoch,
             at: grant.start,
             skip: grant.skip,
+            end: None,
             closed: false,
         }
     }
@@ -88,6 +91,8 @@ impl View {
                 return Err(fenced);
             }
             self.at = to;
+            let end = pieces.iter().find(|piece| piece.entry.kind.is_end()).map(|piece| piece.index);
+            self.end = self.end.or(end);
             if self.skip {
                 skipped += self.skip_to_record(pieces);
             }
@@ -105,8 +110,9 @@ impl View {
     /// fails is stale, and harmless: moving its charge needs a hold of that very generation.
     fn note_held(&self, pieces: &[Piece]) {
         let notes = self.account.held.iter().take(2);
-        let names =
-            pieces.iter().map(|piece| piece.entry.segment).chain(std::iter::repeat(SegmentName::NONE));
+        // What a LOSS carries in place of a segment names none, and must not be taken for one.
+        let held = pieces.iter().filter(|piece| piece.holds_segment()).map(|piece| piece.entry.segment);
+        let names = held.chain(std::iter::repeat(SegmentName::NONE));
         for (note, name) in notes.zip(names) {
             note.store(name.to_bits(), Ordering::Relaxed); // Relaxed: released by the take's CAS
         }
@@ -130,7 +136,7 @@ impl View {
                 self.skip = false;
             }
             if piece.entry.kind.is_data() && piece.bytes == 0 {
-                self.sub.pool().drop_hold(piece.entry.segment);
+                self.drop_noted(piece.entry.segment);
             } else {
                 pieces[kept] = piece;
                 kept += 1;
@@ -150,8 +156,14 @@ impl View {
     /// Lets the ring give up everything before `to`, and wakes the writer if that made room.
     pub(crate) fn release(&self, to: Position) -> Result<(), Fenced> {
         let pool = self.sub.pool();
+        let released = self.sub.ring.released_glance().position;
+        // Ends stay in the ring: a newer view gets them again unless the last one is acknowledged.
+        let to = match self.end.map(Position::at_entry) {
+            Some(end) if released.entries_to(end) < released.entries_to(to) => end,
+            _ => to,
+        };
         // Within an entry nothing is freed: the position is brought up to date when it leaves it.
-        if self.sub.ring.released_glance().position.entry == to.entry {
+        if released.entry == to.entry {
             return Ok(());
         }
         if self.sub.ring.release(self.epoch, Position::at_entry(to.entry), |name| pool.drop_hold(name))? {
@@ -165,8 +177,19 @@ impl View {
         if piece.holds_segment() {
             let from = piece.segment_offset();
             self.sub.pool().touch_read(piece.entry.segment, from..from + piece.bytes as usize);
-            self.sub.pool().drop_hold(piece.entry.segment);
+            self.drop_noted(piece.entry.segment);
         }
+    }
+
+    /// Drops a hold and its note: a binder must not charge orphans for what the view is done with, which the
+    /// ring or the writer may have in use for long.
+    fn drop_noted(&self, segment: SegmentName) {
+        // Relaxed: this thread's own notes; a binder that reads an older one charges the orphans for it.
+        let is_note = |note: &&AtomicU64| note.load(Ordering::Relaxed) == segment.to_bits();
+        if let Some(note) = self.account.held.iter().take(2).find(is_note) {
+            note.store(SegmentName::NONE.to_bits(), Ordering::Relaxed); // Relaxed: as above
+        }
+        self.sub.pool().drop_hold(segment);
     }
 
     /// The bytes of a piece that this view took and has not let go.

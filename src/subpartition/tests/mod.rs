@@ -1,6 +1,7 @@
 //! Tests of a subpartition with its writer and local readers, without partitions and gates.
 
 mod basics;
+mod oracle;
 
 use super::*;
 use crate::doorbell::{Doorbell, ReadyNode};
@@ -10,7 +11,11 @@ use crate::record::{Admission, RecordLayout};
 use crate::sync::Waiter;
 use std::sync::Arc;
 
+/// Segments kept for what replaced readers hold.
+const ORPHANS: u32 = 8;
+
 /// A subpartition on its own, with small segments.
+#[derive(Debug)]
 pub(super) struct Bench {
     pub(super) pool: Arc<SegmentPool>,
     pub(super) sub: Arc<Subpartition>,
@@ -38,7 +43,7 @@ pub(super) enum Got {
 impl Bench {
     pub(super) fn new(layout: RecordLayout, policies: Policies, quota: u32, entries: u16) -> Self {
         let memory = MemoryConfig::new().segments(SegmentClass::K32, 0).segments(SegmentClass::K4, 64);
-        let pool = SegmentPool::new(&memory.orphan_segments(8)).unwrap();
+        let pool = SegmentPool::new(&memory.orphan_segments(ORPHANS)).unwrap();
         let waiter = Arc::new(Waiter::new());
         let budget = pool.reserve(SegmentClass::K4, 1, 40, waiter.clone()).unwrap();
         let charge = budget.charge(1, quota);

@@ -70,7 +70,11 @@ impl WriteHalf {
                 Admission::Discard => return Ok(self.discard(source)),
             }
             self.stream = word.stream();
-            self.tell_loss()?;
+            while let Err(blocked) = self.tell_loss() {
+                if !(self.may_drop_oldest() && self.drop_oldest()) {
+                    return Err(blocked);
+                }
+            }
             self.progress = Some(Progress {
                 cursor: RecordCursor::new(self.sub.layout(), source.remaining() as u32),
                 payload_bytes: source.remaining() as u32,
