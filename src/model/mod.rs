@@ -6,6 +6,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a panic is how a model turns red")]
 
+#[path = "../../loom_tests/inbox.rs"]
+mod inbox;
 #[path = "../../loom_tests/memory.rs"]
 mod memory;
 #[path = "../../loom_tests/sync.rs"]
@@ -26,7 +28,7 @@ pub struct Model {
 
 /// All models, in the order of their files.
 pub fn all() -> Vec<Model> {
-    [sync::MODELS, memory::MODELS].concat()
+    [sync::MODELS, memory::MODELS, inbox::MODELS].concat()
 }
 
 /// The site that `PIRN_MUTANT` weakens in this process, if it names one.

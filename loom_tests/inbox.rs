@@ -1,0 +1,77 @@
+//! Models of `inbox`: nothing that was pushed before the end is missed, and its owner hears of it.
+
+use super::Model;
+use crate::doorbell::{Doorbell, ReadyNode};
+use crate::inbox::{Inbox, Popped};
+use crate::sync::thread;
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::task::Poll;
+
+pub(super) const MODELS: &[Model] = &[
+    Model {
+        name: "inbox::the_last_item_comes_before_the_end",
+        edges: &["INBOX_E1"],
+        preemptions: None,
+        body: the_last_item_comes_before_the_end,
+    },
+    Model {
+        name: "inbox::the_owner_hears_of_items_and_of_the_end",
+        edges: &["DOOR_E1", "DOOR_E2", "WAKE_F1"],
+        preemptions: Some(2),
+        body: the_owner_hears_of_items_and_of_the_end,
+    },
+];
+
+/// Excluded: the owner finds the queue empty, the last item and the end come, and the owner believes the
+/// end without another look.
+fn the_last_item_comes_before_the_end() {
+    let bell = Doorbell::new();
+    let inbox = Arc::new(Inbox::new(2, ReadyNode::new(&bell, 0)));
+    let pusher = thread::spawn({
+        let inbox = Arc::clone(&inbox);
+        move || {
+            inbox.push(7_u32).unwrap();
+            inbox.close();
+        }
+    });
+    let mut got = Vec::new();
+    loop {
+        match inbox.pop() {
+            Popped::Item(item) => got.push(item),
+            Popped::Closed => break,
+            Popped::Empty => thread::yield_now(),
+        }
+    }
+    assert_eq!(got, [7]);
+    pusher.join().unwrap();
+    bell.close();
+}
+
+/// The owner sleeps by its doorbell; a wake-up that doesn't come leaves all threads blocked.
+fn the_owner_hears_of_items_and_of_the_end() {
+    let bell = Doorbell::new();
+    let inbox = Arc::new(Inbox::new(2, ReadyNode::new(&bell, 0)));
+    let pusher = thread::spawn({
+        let inbox = Arc::clone(&inbox);
+        move || {
+            inbox.push(1_u32).unwrap();
+            inbox.close();
+        }
+    });
+    let mut sum = 0;
+    loom::future::block_on(poll_fn(|cx| {
+        loop {
+            bell.take_all(|node| node.clear());
+            match inbox.pop() {
+                Popped::Item(item) => sum += item,
+                Popped::Closed => return Poll::Ready(()),
+                Popped::Empty if bell.may_sleep(cx.waker()) => return Poll::Pending,
+                Popped::Empty => {}
+            }
+        }
+    }));
+    assert_eq!(sum, 1);
+    pusher.join().unwrap();
+    bell.close();
+}
