@@ -14,6 +14,8 @@ const LAYERS: &[(&str, u8)] = &[
     ("error", 0),
     ("config", 0),
     ("metrics", 0),
+    // How far tests go; compiled for them alone.
+    ("test_size", 0),
     // Bytes and bells.
     ("memory", 1),
     ("record", 1),
