@@ -64,12 +64,10 @@ impl<T> Inbox<T> {
         if !self.closed.load(sync!(INBOX_E1.pop, Acquire)) {
             return Popped::Empty;
         }
-        // The end was set after the last push: what the first look missed is there now.
-        if !check!(INBOX_E1.relook, self.queue.is_empty()) {
-            if let Some(item) = self.queue.pop() {
-                return Popped::Item(item);
-            }
-        }
-        Popped::Closed
+        // The end was set after the last push: what the first look missed is there now. (The mutant of
+        // this look takes the queue for empty.)
+        let empty = check!(INBOX_E1.relook, self.queue.is_empty());
+        let item = if empty { None } else { self.queue.pop() };
+        item.map_or(Popped::Closed, Popped::Item)
     }
 }

@@ -1,4 +1,4 @@
-//! A bounded multi-producer queue: crossbeam's `ArrayQueue` in production, a locked deque under loom.
+//! A bounded multi-producer queue: crossbeam's `ArrayQueue` in production, the same algorithm under loom.
 
 /// A bounded FIFO queue that any thread may push to and pop from without a lock.
 #[cfg(not(loom))]
@@ -29,38 +29,82 @@ impl<T> Queue<T> {
     }
 }
 
-/// The model of the queue: one lock, the same promises (FIFO, a pop sees what its push saw).
+/// The model of the queue: the array queue of numbered slots, with no more order between threads than
+/// crossbeam's promises. A locked deque would order a pop after every push before it, and hide edges that
+/// the real queue leaves to its user.
 #[cfg(loom)]
 #[derive(Debug)]
 pub(crate) struct Queue<T> {
-    capacity: usize,
-    items: loom::sync::Mutex<std::collections::VecDeque<T>>,
+    head: loom::sync::atomic::AtomicUsize,
+    tail: loom::sync::atomic::AtomicUsize,
+    slots: Box<[Slot<T>]>,
+}
+
+/// `stamp` is the number of the push that may fill the slot, or of the pop that may empty it, plus one.
+#[cfg(loom)]
+#[derive(Debug)]
+struct Slot<T> {
+    stamp: loom::sync::atomic::AtomicUsize,
+    item: super::Exclusive<Option<T>>,
 }
 
 #[cfg(loom)]
 impl<T> Queue<T> {
     pub(crate) fn new(capacity: usize) -> Self {
-        Self { capacity: capacity.max(1), items: loom::sync::Mutex::new(Default::default()) }
+        use loom::sync::atomic::AtomicUsize;
+        // With a single slot the stamps of full and empty would be the same.
+        let slots = (0..capacity.max(2))
+            .map(|number| Slot { stamp: AtomicUsize::new(number), item: super::Exclusive::new(None) });
+        Self { head: AtomicUsize::new(0), tail: AtomicUsize::new(0), slots: slots.collect() }
     }
 
+    /// Gives the item back when the queue is full.
     pub(crate) fn push(&self, item: T) -> Result<(), T> {
-        let mut items = super::lock(&self.items);
-        if items.len() == self.capacity {
-            return Err(item);
+        use super::Ordering::{Acquire, Relaxed, Release};
+        loop {
+            let tail = self.tail.load(Relaxed);
+            let slot = &self.slots[tail % self.slots.len()];
+            let stamp = slot.stamp.load(Acquire);
+            if stamp == tail {
+                if self.tail.compare_exchange(tail, tail + 1, Relaxed, Relaxed).is_ok() {
+                    // SAFETY: the exchange made the slot this thread's until the stamp is stored.
+                    unsafe { slot.item.with_mut(|place| *place = Some(item)) };
+                    slot.stamp.store(tail + 1, Release);
+                    return Ok(());
+                }
+            } else if stamp < tail {
+                return Err(item);
+            }
+            loom::thread::yield_now();
         }
-        items.push_back(item);
-        Ok(())
     }
 
     pub(crate) fn pop(&self) -> Option<T> {
-        super::lock(&self.items).pop_front()
+        use super::Ordering::{Acquire, Relaxed, Release};
+        loop {
+            let head = self.head.load(Relaxed);
+            let slot = &self.slots[head % self.slots.len()];
+            let stamp = slot.stamp.load(Acquire);
+            if stamp == head + 1 {
+                if self.head.compare_exchange(head, head + 1, Relaxed, Relaxed).is_ok() {
+                    // SAFETY: the exchange made the slot this thread's until the stamp is stored.
+                    let item = unsafe { slot.item.with_mut(Option::take) };
+                    slot.stamp.store(head + self.slots.len(), Release);
+                    return item;
+                }
+            } else if self.tail.load(Relaxed) == head {
+                return None;
+            }
+            loom::thread::yield_now();
+        }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        super::lock(&self.items).is_empty()
+        self.len() == 0
     }
 
     pub(crate) fn len(&self) -> usize {
-        super::lock(&self.items).len()
+        use super::Ordering::Relaxed;
+        self.tail.load(Relaxed).wrapping_sub(self.head.load(Relaxed)).min(self.slots.len())
     }
 }
