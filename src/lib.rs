@@ -15,6 +15,7 @@ mod partition;
 mod record;
 mod subpartition;
 mod sync;
+mod writer;
 
 pub use clock::{Clock, Moment};
 pub use error::{BindError, Cause, WriteError};
@@ -28,4 +29,8 @@ pub use record::{LayoutError, RecordLayout};
 pub use subpartition::{
     Account, Amount, BeforeFirstBind, DroppedEvents, Flush, Losses, Phase, Policies, WhenAbsent, WhenFull,
     WhenRetained,
+};
+pub use writer::{
+    Broadcast, Finish, Forward, Hash, Partitioner, Reach, RecordSink, RecordWriter, RoundRobin, SendEvent,
+    Target, TryWriteError, WaitError, WhyBlocked, Write, Written,
 };
