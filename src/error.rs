@@ -162,6 +162,9 @@ pub enum WriteError {
         /// Where the half record goes.
         target: u32,
     },
+    /// A broadcast has not reached all of its targets yet.
+    #[error("a broadcast is on its way; finish it by the same call again, or abort it")]
+    BroadcastInProgress,
     /// The event has more bytes than an event may have.
     #[error("an event of {bytes} bytes is longer than {max}")]
     EventTooLong {

@@ -17,6 +17,7 @@ mod subpartition;
 mod sync;
 #[cfg(all(test, not(loom)))]
 mod test_size;
+mod writer;
 
 pub use clock::{Clock, Moment};
 pub use error::{BindError, Cause, WriteError};
@@ -30,4 +31,8 @@ pub use record::{LayoutError, RecordLayout};
 pub use subpartition::{
     Account, Amount, BeforeFirstBind, DroppedEvents, Flush, Losses, Phase, Policies, WhenAbsent, WhenFull,
     WhenRetained,
+};
+pub use writer::{
+    Broadcast, Finish, Forward, Hash, Partitioner, Reach, RecordSink, RecordWriter, RoundRobin, SendEvent,
+    Target, TryWriteError, WaitError, WhyBlocked, Write, Written,
 };

@@ -173,6 +173,14 @@ impl Charge {
         self.limit.load(Ordering::Relaxed)
     }
 
+    /// Segments that the account could still get, where its writer keeps `cached` at hand: a moment's number,
+    /// exact while nobody else draws on the budget.
+    pub(crate) fn free(&self, cached: u32) -> u32 {
+        let used = self.used();
+        let there = self.own.saturating_sub(used) + self.budget.floating_free() + cached;
+        self.limit().saturating_sub(used).min(there)
+    }
+
     /// Sets the most segments this account may use. What it uses beyond a lower limit stays. The caller
     /// notifies the budget's waiter afterwards, when it holds no lock.
     pub(crate) fn set_limit(&self, limit: u32) {

@@ -6,6 +6,7 @@ use super::position::{Amount, Position};
 use super::priority::PriorityRing;
 use super::ring::{Deferred, Ring};
 use super::state::{Phase, State};
+use super::write::Inherited;
 use crate::doorbell::ReadyNode;
 use crate::error::Cause;
 use crate::id::{Attempt, BindEpoch, Incarnation};
@@ -98,6 +99,8 @@ pub(crate) struct Subpartition {
     limit: u32,
     /// Where the writer of the partition sleeps.
     pub(super) writer: Arc<Waiter>,
+    /// What the writer's half held of shared segments when it ended.
+    pub(super) inherited: Inherited,
     record: Mutex<BindRecord>,
 }
 
@@ -122,6 +125,7 @@ impl Subpartition {
             limit: charge.limit(),
             charge,
             writer,
+            inherited: Inherited::new(),
             record: Mutex::new(BindRecord {
                 epoch: BindEpoch::NEVER,
                 newest: None,
@@ -226,6 +230,7 @@ impl Subpartition {
         self.drop_until(&mut record, severed.at, written, |lost| &mut lost.drained, &mut later);
         self.release_until(&record, written, &mut later);
         drop(record);
+        self.inherited.close();
         severed.finish(self, later);
     }
 
@@ -237,6 +242,7 @@ impl Subpartition {
         }
         record.acknowledged = true;
         drop(record);
+        self.inherited.sweep(&self.ring);
         self.writer.notify();
         true
     }

@@ -44,7 +44,7 @@ pub(crate) use ring::{Fenced, Piece};
 pub(crate) use slot::Kind;
 pub use state::Phase;
 pub(crate) use view::View;
-pub(crate) use write::{Append, Blocked, EndKind, WriteHalf};
+pub(crate) use write::{Append, Blocked, EndKind, SPLIT_SHARE, SharedPart, WriteHalf};
 
 #[cfg(all(test, not(loom)))]
 mod tests;

@@ -3,6 +3,7 @@
 use super::super::position::{Amount, Position};
 use super::super::ring::Ring;
 use super::super::slot::{Entry, Kind};
+use super::shared::SharedPart;
 use crate::memory::{Charge, OpenSegment, SegmentCache, SegmentName};
 use crate::record::{First, UNIFORM_NONE};
 use std::sync::Arc;
@@ -31,6 +32,9 @@ pub(super) struct Tail {
     entry: u16,
     /// Whether the slot of `entry` is filled and the ring holds its segment.
     entry_open: bool,
+    /// The slot of `entry` is filled with a shared entry: in which segment, and where in it the entry ends.
+    /// Never together with `entry_open`.
+    shared: Option<(SegmentName, usize)>,
     /// Where the open entry begins in its segment.
     from: usize,
     /// Bytes in the open entry, published or not.
@@ -54,6 +58,7 @@ impl Tail {
             open: None,
             entry: 0,
             entry_open: false,
+            shared: None,
             from: 0,
             filled: 0,
             room: 0,
@@ -68,6 +73,11 @@ impl Tail {
     #[inline]
     pub(super) fn room(&self) -> usize {
         if self.entry_open { self.room } else { 0 }
+    }
+
+    /// Bytes that are free in the segment at hand, whether an entry of it is open or not.
+    pub(super) fn rest(&self) -> usize {
+        if self.open.is_some() { self.room } else { 0 }
     }
 
     pub(super) fn segment_bytes(&self) -> Option<usize> {
@@ -140,8 +150,14 @@ impl Tail {
 
     /// Whether an entry can begin and leave the reserve untouched.
     pub(super) fn has_slot(&self, ring: &Ring) -> bool {
-        // The open entry has its slot already; the one looked for is the next.
-        self.slots_free(ring) > RESERVED_SLOTS + u16::from(self.entry_open)
+        self.has_slots(ring, 1)
+    }
+
+    /// Whether `count` entries can begin and leave the reserve untouched.
+    pub(super) fn has_slots(&self, ring: &Ring, count: u16) -> bool {
+        // The open entry has its slot already; those looked for are the next.
+        let open = self.entry_open || self.shared.is_some();
+        self.slots_free(ring) >= RESERVED_SLOTS + u16::from(open) + count
     }
 
     /// Makes sure that an entry is open with at least `least` bytes of room. Ends the one before if need
@@ -157,8 +173,10 @@ impl Tail {
         if self.entry_open && self.room >= least {
             return Ok(());
         }
-        if self.open.is_some() && self.room < least {
+        if self.shared.is_some() || (self.open.is_some() && self.room < least) {
             self.end_entry(ring);
+        }
+        if self.room < least {
             self.open = None;
             self.room = 0;
         }
@@ -195,6 +213,11 @@ impl Tail {
 
     /// Ends the open entry where it is filled to, and publishes all of it.
     pub(super) fn end_entry(&mut self, ring: &Ring) {
+        if self.shared.is_some() {
+            self.pass_shared(ring);
+            ring.publish(Position::at_entry(self.entry));
+            return;
+        }
         if !self.entry_open {
             return;
         }
@@ -239,6 +262,51 @@ impl Tail {
         self.push(ring, Kind::Application, name, bytes.len() as u64);
         self.from += bytes.len();
         self.room -= bytes.len();
+    }
+
+    /// Whether a record that begins with this part goes on in the open entry.
+    pub(super) fn grows_shared(&self, part: &SharedPart) -> bool {
+        self.shared == Some((part.segment, part.from))
+    }
+
+    /// Appends a record that lies in shared segments, by one store: readers see all of it or nothing. The
+    /// caller knows that there are slots.
+    pub(super) fn push_shared(&mut self, ring: &Ring, parts: &[SharedPart], payload_bytes: u32) {
+        for (index, part) in parts.iter().enumerate() {
+            if index > 0 || !self.grows_shared(part) {
+                if self.shared.is_some() {
+                    self.pass_shared(ring);
+                } else {
+                    // Its bytes are published already: a record ended here.
+                    self.end_entry(ring);
+                }
+                ring.slot(self.entry).fill(&Entry {
+                    kind: Kind::Shared,
+                    segment: part.segment,
+                    from: part.from as u16,
+                    first: part.first,
+                    aux: 0,
+                });
+                self.started = false;
+                self.uniform = UNIFORM_NONE;
+            }
+            if index == 0 {
+                self.note_length(ring, payload_bytes);
+            }
+            self.filled += part.bytes;
+            self.shared = Some((part.segment, part.from + part.bytes));
+        }
+        self.records += 1;
+        ring.publish(Position::new(self.entry, self.filled as u16));
+    }
+
+    /// The open shared entry is complete; published by the caller.
+    fn pass_shared(&mut self, ring: &Ring) {
+        self.shared = None;
+        self.base += self.filled as u64;
+        self.filled = 0;
+        self.entry = self.entry.wrapping_add(1);
+        ring.slot(self.entry).set_base(self.base, self.records);
     }
 
     /// The entry is complete: its successor's base tells its length.

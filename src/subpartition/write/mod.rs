@@ -13,10 +13,16 @@
 
 mod entries;
 mod record;
+mod room;
+mod shared;
 
 pub(crate) use entries::Blocked;
 use entries::Tail;
 use record::Progress;
+pub(crate) use record::SPLIT_SHARE;
+pub(super) use shared::Inherited;
+pub(crate) use shared::SharedPart;
+use shared::SharedSpan;
 
 use super::account::{EventKind, WriterLoss};
 use super::bind::Subpartition;
@@ -30,6 +36,7 @@ use crate::id::BindEpoch;
 use crate::memory::{SegmentCache, SegmentName};
 use crate::record::First;
 use crate::sync::{Ordering, fence, sync};
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// What became of an append.
@@ -74,6 +81,8 @@ pub(crate) struct WriteHalf {
     node: Option<Arc<ReadyNode>>,
     node_epoch: BindEpoch,
     ended: bool,
+    /// The holds of shared segments that this ring has entries in, oldest first.
+    shared: VecDeque<SharedSpan>,
 }
 
 impl WriteHalf {
@@ -90,6 +99,7 @@ impl WriteHalf {
             node: None,
             node_epoch: BindEpoch::NEVER,
             ended: false,
+            shared: VecDeque::new(),
             sub,
         }
     }
@@ -128,6 +138,12 @@ impl WriteHalf {
     #[inline]
     fn publish_record(&mut self) {
         self.tail.end_record(&self.sub.ring);
+        self.after_publish();
+    }
+
+    /// Counts what was published, and tells the reader if that is due.
+    #[inline]
+    fn after_publish(&mut self) {
         self.count_published();
         match self.sub.policies.flush {
             Flush::WhenFull => self.dirty = true,
@@ -218,7 +234,11 @@ impl WriteHalf {
             }
         }
         self.stream = word.stream();
-        if let Err(blocked) = self.try_event(event, cache) {
+        let mut tried = self.try_event(event, cache);
+        if tried.is_err() && self.sweep_shared() {
+            tried = self.try_event(event, cache);
+        }
+        if let Err(blocked) = tried {
             self.ring();
             return Append::Blocked(blocked);
         }
@@ -315,5 +335,6 @@ impl Drop for WriteHalf {
     fn drop(&mut self) {
         self.abort(WriterLoss::Aborted);
         self.tail.close(&self.sub.ring);
+        self.bequeath_shared();
     }
 }

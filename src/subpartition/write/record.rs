@@ -13,7 +13,7 @@ use bytes::Buf;
 
 /// Records up to an eighth of a segment are not split: the entry ends early instead, and a reader gets them
 /// in one piece.
-const SPLIT_SHARE: usize = 8;
+pub(crate) const SPLIT_SHARE: usize = 8;
 
 /// A record on its way.
 #[derive(Debug)]
@@ -92,6 +92,9 @@ impl WriteHalf {
                 // A part was published with its entry: look at the stream again before the next one.
                 Ok(false) => {}
                 Err(blocked) => {
+                    if self.sweep_shared() {
+                        continue;
+                    }
                     if !self.may_drop_oldest() {
                         return Err(blocked);
                     }
@@ -219,6 +222,39 @@ impl WriteHalf {
         source.advance(source.remaining());
     }
 
+    /// Gives up a record at its writer's wish: one that is half written, or one of `payload_bytes` that was
+    /// accepted and found no room yet.
+    pub(crate) fn give_up(&mut self, payload_bytes: usize) {
+        self.writable = NEVER;
+        if self.progress.is_some() {
+            self.abort(WriterLoss::Aborted);
+        } else {
+            let encoded = self.sub.layout().encoded_bytes(payload_bytes);
+            self.sub.counts.lose(WriterLoss::Aborted, Amount::new(1, encoded));
+        }
+    }
+
+    /// Takes a record back that found no room, as if it had never been begun. False if a part of it is
+    /// published: then it is as it was.
+    pub(crate) fn retract(&mut self) -> bool {
+        if self.progress.as_ref().is_some_and(|progress| progress.published > 0) {
+            return false;
+        }
+        if let Some(progress) = self.progress.take()
+            && self.tail.entry() == progress.entry
+        {
+            self.tail.rewind(progress.filled);
+        }
+        true
+    }
+
+    /// Payload bytes of the half-written record that are still to come.
+    pub(crate) fn record_left(&self) -> Option<usize> {
+        let progress = self.progress.as_ref()?;
+        let payload = u64::from(progress.payload_bytes);
+        Some(progress.cursor.remaining_bytes().min(payload) as usize)
+    }
+
     /// Breaks off the record that is half written, if there is one. What was published of it is followed by
     /// an ABORT; else nobody ever saw it.
     pub(crate) fn abort(&mut self, cause: WriterLoss) {
@@ -237,13 +273,13 @@ impl WriteHalf {
         self.ring();
     }
 
-    fn may_drop_oldest(&self) -> bool {
+    pub(super) fn may_drop_oldest(&self) -> bool {
         let retain = self.sub.policies.when_absent;
         matches!(retain, WhenAbsent::Retain { then: WhenRetained::DropOldest, .. })
             && self.phase() == Phase::Unavailable
     }
 
-    fn drop_oldest(&self) -> bool {
+    pub(super) fn drop_oldest(&self) -> bool {
         let keep_from = match &self.progress {
             Some(progress) if progress.published > 0 => progress.entry,
             _ => self.tail.entry(),

@@ -1,0 +1,168 @@
+//! The producer's handle: records, events and the end of a partition, in poll, async and blocking forms.
+//!
+//! # Guarantees
+//! - A record is queued whole, dropped by its target's policy (and counted), or refused with an error. It is
+//!   never torn: what a caller gives up in the middle is broken off and counted, and no reader sees it.
+//! - A record that fits where the one before went takes no lock, allocates nothing and waits for nobody.
+//! - Whoever waits is woken by a reader that makes room, by a bind, an outage, or the partition's end.
+//! - Nothing that waits in a `poll_*` blocks the thread; the blocking forms say so in their names.
+//!
+//! # One thing at a time
+//! A writer has at most one record, broadcast or end under way. A `poll_*` that returned `Pending` is
+//! finished by the same call again; another call meanwhile is refused ([`WriteError::RecordInProgress`],
+//! [`WriteError::BroadcastInProgress`]) and changes nothing. [`RecordWriter::abort_record`] and
+//! [`RecordWriter::abort_broadcast`] give up what is under way. Futures do that when they are dropped.
+#![forbid(unsafe_code)]
+
+mod blocking;
+mod broadcast;
+mod end;
+mod error;
+mod event;
+mod future;
+mod lane;
+mod observe;
+mod partitioner;
+mod record;
+mod shared;
+mod sink;
+mod waits;
+
+#[cfg(all(test, not(loom)))]
+mod tests;
+
+pub use broadcast::Reach;
+pub use error::{TryWriteError, WaitError};
+pub use event::Target;
+pub use future::{Broadcast, Finish, SendEvent, Write};
+pub use observe::WhyBlocked;
+pub use partitioner::{Forward, Hash, Partitioner, RoundRobin};
+pub use sink::RecordSink;
+
+use crate::clock::Clock;
+use crate::error::WriteError;
+use crate::memory::SegmentCache;
+use crate::partition::{Partition, WriterParts};
+use bytes::Buf;
+use lane::Lane;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+/// What became of a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+#[must_use]
+pub enum Written {
+    /// It is in the subpartition's queue.
+    Queued,
+    /// The subpartition's policy dropped it, and its account says so.
+    Dropped,
+}
+
+/// What is under way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Doing {
+    Nothing,
+    /// A record of which `left` bytes are still with the caller.
+    Record {
+        target: u32,
+        left: usize,
+    },
+    /// A record or event on its way to many.
+    Broadcast,
+    /// The ends are appended: nothing follows.
+    Ended,
+}
+
+/// The one writer of one attempt's partition: see the module's text for what holds.
+///
+/// Dropping it without [`finish`](Self::finish), [`fail`](Self::fail) or [`abandon`](Self::abandon) tells the
+/// consumers, once they have read what is queued, that the producer is gone.
+#[derive(Debug)]
+pub struct RecordWriter {
+    lanes: Vec<Lane>,
+    doing: Doing,
+    /// Subpartitions with something published that nobody was told of; each at most once.
+    unrung: Vec<u32>,
+    cache: SegmentCache,
+    record_bytes_max: usize,
+    broadcast: broadcast::State,
+    /// A priority event on its way to all.
+    priority: broadcast::Todo<crate::event::PriorityEvent>,
+    waits: waits::Waits,
+    partition: Arc<Partition>,
+}
+
+impl RecordWriter {
+    pub(crate) fn new(parts: WriterParts, clock: Arc<dyn Clock>) -> Self {
+        let WriterParts { partition, halves, cache, broadcast, pool } = parts;
+        let count = halves.len();
+        Self {
+            lanes: halves.into_iter().map(Lane::new).collect(),
+            doing: Doing::Nothing,
+            unrung: Vec::with_capacity(count),
+            cache,
+            record_bytes_max: partition.config.record_limit(),
+            broadcast: broadcast::State::new(count, shared::SharedFill::new(pool, broadcast)),
+            priority: broadcast::Todo::new(count),
+            waits: waits::Waits::new(partition.waiter().clone(), clock),
+            partition,
+        }
+    }
+
+    /// Writes a record to subpartition `target`: takes from `record` what finds room.
+    ///
+    /// `Pending`: the record is under way, and its length is known. Poll again with the same `target` and the
+    /// same buffer, as this call left it, until it is `Ready`; then all of the buffer is taken. The task is
+    /// woken when that is worth it.
+    ///
+    /// # Errors
+    /// Before anything is taken: [`WriteError::TooLong`], [`WriteError::Width`],
+    /// [`WriteError::NoSuchSubpartition`]; [`WriteError::RecordInProgress`] if another record, or a buffer
+    /// with another number of bytes than is left, comes while one is under way (which stays as it is);
+    /// [`WriteError::BroadcastInProgress`], [`WriteError::Finished`]. [`WriteError::Closed`] ends the record.
+    ///
+    /// # Cancel safety
+    /// Not to poll again leaves the record under way. [`RecordWriter::abort_record`] gives it up.
+    #[inline]
+    pub fn poll_write(
+        &mut self,
+        cx: &mut Context<'_>,
+        target: u32,
+        record: &mut impl Buf,
+    ) -> Poll<Result<Written, WriteError>> {
+        let chunk = record.chunk();
+        let bytes = chunk.len();
+        if bytes == record.remaining() && self.write_short(target, chunk) {
+            record.advance(bytes);
+            return Poll::Ready(Ok(Written::Queued));
+        }
+        self.poll_write_long(cx, target, record)
+    }
+
+    /// Tells the readers of everything that was written and not told yet. Wakes nobody twice for the same
+    /// bytes. Needed under `Flush::WhenFull` only; under the others it spares what is left of the interval.
+    pub fn flush(&mut self) {
+        for target in self.unrung.drain(..) {
+            if let Some(lane) = self.lanes.get_mut(target as usize) {
+                lane.ring();
+            }
+        }
+    }
+
+    /// The hot path: a short record to where the last one went, when nothing else is under way.
+    #[inline]
+    fn write_short(&mut self, target: u32, record: &[u8]) -> bool {
+        if self.doing != Doing::Nothing {
+            return false;
+        }
+        let Some(lane) = self.lanes.get_mut(target as usize) else { return false };
+        if !lane.half.append_short(record) {
+            return false;
+        }
+        if lane.is_newly_dirty() {
+            self.unrung.push(target);
+        }
+        true
+    }
+}
