@@ -12,14 +12,16 @@ use std::sync::Arc;
 pub(crate) struct OpenSegment {
     pool: Arc<SegmentPool>,
     name: SegmentName,
+    /// Where the segment begins in the arena.
+    begin: usize,
     capacity: usize,
     committed: usize,
 }
 
 impl OpenSegment {
     pub(super) fn new(pool: Arc<SegmentPool>, name: SegmentName) -> Self {
-        let capacity = pool.capacity(name);
-        Self { pool, name, capacity, committed: 0 }
+        let (begin, capacity) = pool.extent(name);
+        Self { pool, name, begin, capacity, committed: 0 }
     }
 
     pub(crate) fn name(&self) -> SegmentName {
@@ -42,14 +44,17 @@ impl OpenSegment {
 
     /// Bytes to write to, at or beyond what is committed. They have some value already: zero, or what a
     /// former life left there.
+    #[inline]
     pub(crate) fn spare(&mut self, range: Range<usize>) -> &mut [u8] {
         assert!(range.start >= self.committed, "a committed byte is final");
+        assert!(range.start <= range.end && range.end <= self.capacity, "range outside of the segment");
         // SAFETY: I2: bytes at or beyond `committed` are touched by the one write half only, which is
-        // borrowed exclusively for as long as the reference lives.
-        unsafe { self.pool.write(self.name, range) }
+        // borrowed exclusively for as long as the reference lives; the range lies in its segment.
+        unsafe { self.pool.write(self.begin + range.start..self.begin + range.end) }
     }
 
     /// Makes all bytes before `upto` final; from here on they may be published.
+    #[inline]
     pub(crate) fn commit(&mut self, upto: usize) {
         assert!(self.committed <= upto && upto <= self.capacity, "commits go forward");
         self.committed = upto;

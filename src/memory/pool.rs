@@ -312,12 +312,18 @@ impl SegmentPool {
     }
 
     /// # Safety
-    /// The caller owns the write half, and every byte of `range` is beyond what was committed; nobody else
-    /// has a reference into it while this one lives.
+    /// `range` is of the arena. The caller owns the write half of the segment that it lies in, and every byte
+    /// of it is beyond what was committed; nobody else has a reference into it while this one lives.
+    #[inline]
     #[allow(clippy::mut_from_ref, reason = "the range is the caller's alone, as the contract says")]
-    pub(super) unsafe fn write(&self, name: SegmentName, range: Range<usize>) -> &mut [u8] {
+    pub(super) unsafe fn write(&self, range: Range<usize>) -> &mut [u8] {
         // SAFETY: I2: readers touch committed bytes only, and the write half is one.
-        unsafe { self.region.write(self.place(name, range)) }
+        unsafe { self.region.write(range) }
+    }
+
+    /// Where the segment begins in the arena, and how many bytes it has.
+    pub(super) fn extent(&self, name: SegmentName) -> (usize, usize) {
+        (self.header(name).offset, self.capacity(name))
     }
 
     /// Says that a lent range was readable until now (seen by models).
