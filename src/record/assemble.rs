@@ -10,6 +10,8 @@
 //!   finish whatever the others do, and what it gives back lets the next one in. One is always admitted
 //!   when nothing else is, or a record over the bound would never come. A paused channel could sit on its
 //!   admission for ever: it gives it back ([`Assembler::set_aside`]) and is admitted anew when it goes on.
+//! - **No half is passed over for ever.** The first one refused is the next one admitted: until then no
+//!   other is, so that a long one isn't starved by short ones that keep fitting in.
 //! - **Heap of a gate**: admitted lengths (`half_bytes_max`, or one longer record) and buffers kept for the
 //!   next half record (64 KiB a channel, `half_bytes_max` together), and what paused channels set aside.
 
@@ -31,13 +33,15 @@ pub(crate) struct Admission {
     half_bytes_max: u64,
     /// Whole lengths of the half records admitted and not given back.
     admitted: u64,
+    /// An assembler was refused and is the next to be admitted.
+    has_next: bool,
     /// Capacity of the buffers that assemblers keep beyond what is admitted.
     kept: u64,
 }
 
 impl Admission {
     pub(crate) const fn new(half_bytes_max: u64) -> Self {
-        Self { half_bytes_max, admitted: 0, kept: 0 }
+        Self { half_bytes_max, admitted: 0, has_next: false, kept: 0 }
     }
 
     /// Bytes admitted now. Where it falls, channels that were refused are worth another look.
@@ -45,13 +49,27 @@ impl Admission {
         self.admitted
     }
 
-    fn admit(&mut self, bytes: usize) -> bool {
+    /// `is_next`: whether the asking assembler is the one that was refused first; kept up to date.
+    fn admit(&mut self, bytes: usize, is_next: &mut bool) -> bool {
         let sum = self.admitted.saturating_add(bytes as u64);
-        let granted = self.admitted == 0 || sum <= self.half_bytes_max;
-        if granted {
+        let fits = self.admitted == 0 || sum <= self.half_bytes_max;
+        if fits && (*is_next || !self.has_next) {
             self.admitted = sum;
+            self.step_back(is_next);
+            return true;
         }
-        granted
+        if !self.has_next {
+            self.has_next = true;
+            *is_next = true;
+        }
+        false
+    }
+
+    /// The assembler that is next asks no more, or has got what it asked for.
+    fn step_back(&mut self, is_next: &mut bool) {
+        if std::mem::take(is_next) {
+            self.has_next = false;
+        }
     }
 
     fn give_back(&mut self, bytes: usize) {
@@ -126,6 +144,8 @@ pub(crate) struct Assembler {
     prefix_held: u8,
     /// `whole` is counted in `Admission::admitted`.
     is_admitted: bool,
+    /// `Admission::has_next` stands for this assembler.
+    is_next: bool,
     whole: usize,
     /// The part of the buffer's capacity that is counted in `Admission::kept`. The capacity is never over
     /// the larger of it and `whole`.
@@ -142,6 +162,7 @@ impl Assembler {
             prefix: [0; LENGTH_BYTES],
             prefix_held: 0,
             is_admitted: false,
+            is_next: false,
             whole: 0,
             kept: 0,
             payload: Vec::new(),
@@ -211,6 +232,7 @@ impl Assembler {
     /// admitted anew, or refused, when the channel goes on.
     pub(crate) fn set_aside(&mut self, admission: &mut Admission) {
         self.settle(admission);
+        admission.step_back(&mut self.is_next);
         if std::mem::take(&mut self.is_admitted) {
             admission.give_back(self.whole);
         }
@@ -274,7 +296,7 @@ impl Assembler {
             return self.begin(layout, rest, admission);
         }
         if !self.is_admitted {
-            if !admission.admit(self.whole) {
+            if !admission.admit(self.whole, &mut self.is_next) {
                 return (0, Found::Refused(Refused::NotAdmitted { bytes: self.whole }));
             }
             self.is_admitted = true;
@@ -305,11 +327,12 @@ impl Assembler {
             return (0, Found::Refused(Refused::TooLong { bytes: payload, max: self.record_bytes_max }));
         }
         if let Some(body) = body.get(..payload) {
+            admission.step_back(&mut self.is_next);
             self.state = State::Idle;
             self.prefix_held = 0;
             return (come + payload, Found::InRange(body));
         }
-        if !admission.admit(payload) {
+        if !admission.admit(payload, &mut self.is_next) {
             return (0, Found::Refused(Refused::NotAdmitted { bytes: payload }));
         }
         self.state = State::Half;
@@ -338,6 +361,7 @@ impl Assembler {
 
     /// Back to a record start, with the buffer kept if it may be.
     fn put_down(&mut self, admission: &mut Admission) {
+        admission.step_back(&mut self.is_next);
         if std::mem::take(&mut self.is_admitted) {
             admission.give_back(self.whole);
         }

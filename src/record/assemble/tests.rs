@@ -53,7 +53,8 @@ impl Channel {
                 Step::Record(payload) => self.read.push(payload.to_vec()),
                 Step::More => break,
                 Step::Refused(Refused::NotAdmitted { bytes }) => {
-                    assert!(admission.admitted_bytes() > 0, "{bytes} bytes refused with nothing admitted");
+                    let reason = admission.admitted_bytes() > 0 || !self.assembler.is_next;
+                    assert!(reason, "{bytes} bytes refused with nothing admitted, and no other is next");
                     assert_eq!((self.at, self.assembler.pending_bytes()), (at, pending));
                     return at > was_at;
                 }
@@ -272,9 +273,12 @@ fn one_record_over_the_bound_is_admitted_when_nothing_else_is() {
     assert_eq!(step(&mut two, &mut admission, &short[..5]), (Step::More, 5));
     assert_eq!(step(&mut one, &mut admission, &long[..5]), (not_admitted(60), 0));
     two.clear(&mut admission);
+    // The long one was refused first, and nothing is admitted before it.
     let shortest = encoded(&[9; 1]);
+    assert_eq!(step(&mut two, &mut admission, &shortest[..4]), (not_admitted(1), 0));
+    assert_eq!(step(&mut one, &mut admission, &long[..5]), (Step::More, 5));
+    one.clear(&mut admission);
     assert_eq!(step(&mut two, &mut admission, &shortest[..4]), (Step::More, 4));
-    assert_eq!(step(&mut one, &mut admission, &long[..5]), (not_admitted(60), 0));
 }
 
 #[test]
@@ -327,4 +331,37 @@ fn a_hint_that_is_too_large_gives_way_to_the_prefix() {
     let mut at = 0;
     assert_eq!(assembler.next(&facts, &encoded(&[1; 8]), &mut at, &mut admission), Step::Record(&[1; 8]));
     assert_eq!(at, 12);
+}
+
+/// Short halves keep coming and would always fit in; the long one that was refused first is the next one.
+#[test]
+fn a_long_half_is_not_starved_by_short_ones() {
+    let layout = RecordLayout::Lengths;
+    let facts = crate::record::EntryFacts { layout, first: First::at(0), uniform: UNIFORM_NONE };
+    let mut admission = Admission::new(1_000);
+    let begin = |assembler: &mut Assembler, admission: &mut Admission, bytes: u32| {
+        let head = [&bytes.to_le_bytes()[..], &[1; 10]].concat();
+        assembler.next(&facts, &head, &mut 0, admission) == Step::More
+    };
+    let finish = |assembler: &mut Assembler, admission: &mut Admission, bytes: usize| {
+        let rest = vec![1; bytes - 10];
+        assert!(matches!(assembler.next(&facts, &rest, &mut 0, admission), Step::Record(_)));
+        assembler.settle(admission);
+    };
+    let mut short: Vec<_> = (0..3).map(|_| Assembler::new(1 << 20)).collect();
+    let mut long = Assembler::new(1 << 20);
+    assert!(begin(&mut short[0], &mut admission, 400));
+    assert!(begin(&mut short[1], &mut admission, 400));
+    assert!(!begin(&mut long, &mut admission, 900));
+    finish(&mut short[0], &mut admission, 400);
+    assert!(!begin(&mut short[2], &mut admission, 100), "the long one is next");
+    finish(&mut short[1], &mut admission, 400);
+    assert!(!begin(&mut short[2], &mut admission, 100), "the long one is next");
+    assert!(begin(&mut long, &mut admission, 900));
+    assert!(begin(&mut short[2], &mut admission, 100), "it fits beside");
+    // One that is next and goes away leaves the way free.
+    assert!(!begin(&mut short[0], &mut admission, 500));
+    short[0].clear(&mut admission);
+    finish(&mut short[2], &mut admission, 100);
+    assert!(begin(&mut short[1], &mut admission, 50));
 }
