@@ -2,9 +2,7 @@
 //!
 //! The same program stands in the README.
 
-use pirn::{
-    Attempt, GateConfig, Hash, Incarnation, Item, PartitionConfig, PartitionId, Worker,
-};
+use pirn::{Attempt, GateConfig, Hash, Incarnation, Item, PartitionConfig, PartitionId, Worker};
 use std::error::Error;
 use std::thread;
 

@@ -4,6 +4,7 @@ mod clock;
 mod doorbell;
 mod error;
 mod event;
+mod gate;
 mod id;
 mod inbox;
 mod memory;
@@ -19,6 +20,10 @@ mod sync;
 pub use clock::{Clock, Moment};
 pub use error::{BindError, Cause, WriteError};
 pub use event::{Event, PriorityEvent};
+pub use gate::{
+    ChannelSnapshot, ChannelState, GateConfig, GateError, GateHandle, GateStream, HandleError, InputGate,
+    Item, ItemOf, LossReport, Next, OwnedItem, OwnedRecord, Receipt, Record, TryNext, Update, WhyBlocked,
+};
 pub use id::{Attempt, BindEpoch, BindSecret, DataSetId, Incarnation, JobId, PartitionId};
 pub use memory::{Census, ClassCensus, MemoryConfig, MemoryError, SegmentClass};
 pub use partition::{

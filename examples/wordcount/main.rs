@@ -62,15 +62,20 @@ fn run(arguments: &Arguments) -> Result<bool, AnyError> {
     let start = Instant::now();
     let mut expected = Counts::new();
     for file in &files {
-        text::for_each_word(&file.path, |read| bar.inc(read), |word| {
-            add(&mut expected, word);
-            Ok::<_, AnyError>(())
-        })?;
+        text::for_each_word(
+            &file.path,
+            |read| bar.inc(read),
+            |word| {
+                add(&mut expected, word);
+                Ok::<_, AnyError>(())
+            },
+        )?;
     }
     let single_time = start.elapsed();
     bar.finish_and_clear();
 
-    let outcome = report::Outcome { files: files.len(), bytes, shuffle_time, single_time, expected, shuffled };
+    let outcome =
+        report::Outcome { files: files.len(), bytes, shuffle_time, single_time, expected, shuffled };
     outcome.print();
     Ok(outcome.is_right())
 }

@@ -73,7 +73,12 @@ impl Outcome {
 fn most_frequent(counts: &Counts) -> String {
     let mut words: Vec<_> = counts.iter().collect();
     words.sort_by(|a, b| b.1.cmp(a.1).then(a.0.cmp(b.0)));
-    words.iter().take(SHOWN).map(|(word, count)| format!("{} {count}", show(word))).collect::<Vec<_>>().join(", ")
+    words
+        .iter()
+        .take(SHOWN)
+        .map(|(word, count)| format!("{} {count}", show(word)))
+        .collect::<Vec<_>>()
+        .join(", ")
 }
 
 /// A word as text, cut to a width that a table bears.

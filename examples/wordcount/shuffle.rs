@@ -44,10 +44,8 @@ pub fn count(
     thread::scope(|scope| {
         let worker = &worker;
         let next_file = &next_file;
-        let counting: Vec<_> = inputs
-            .into_iter()
-            .map(|channels| scope.spawn(move || consume(worker, channels)))
-            .collect();
+        let counting: Vec<_> =
+            inputs.into_iter().map(|channels| scope.spawn(move || consume(worker, channels))).collect();
         let reading: Vec<_> = writers
             .into_iter()
             .map(|writer| scope.spawn(move || produce(writer, files, next_file, bar)))
@@ -77,10 +75,14 @@ fn produce(
 ) -> Result<(), AnyError> {
     let mut by_word = Hash::new(|word: &[u8]| word);
     while let Some(file) = files.get(next_file.fetch_add(1, Ordering::Relaxed)) {
-        text::for_each_word(&file.path, |read| bar.inc(read), |word| {
-            writer.write_partitioned_blocking(&mut by_word, word)?;
-            Ok::<_, AnyError>(())
-        })?;
+        text::for_each_word(
+            &file.path,
+            |read| bar.inc(read),
+            |word| {
+                writer.write_partitioned_blocking(&mut by_word, word)?;
+                Ok::<_, AnyError>(())
+            },
+        )?;
     }
     writer.finish_blocking()?;
     Ok(())

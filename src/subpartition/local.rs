@@ -72,6 +72,8 @@ pub(crate) struct LocalReader {
     explicit: bool,
     /// The end was yielded: nothing follows.
     ended: bool,
+    /// The record yielded last: its length when it lies in `range` before `at`, else it was assembled.
+    last: Option<usize>,
 }
 
 /// The bytes of a piece without a lifetime; see I1.
@@ -103,6 +105,7 @@ impl LocalReader {
             consumed: mark,
             explicit,
             ended: false,
+            last: None,
         }
     }
 
@@ -134,10 +137,12 @@ impl LocalReader {
                 match self.assembler.advance(&piece.facts, range, &mut self.at, admission) {
                     Found::InRange(payload) => {
                         self.note_record();
+                        self.last = Some(payload.len());
                         return Next::Record(self.payload(payload));
                     }
                     Found::Assembled => {
                         self.note_record();
+                        self.last = None;
                         return Next::Record(Payload { bytes: self.assembler.assembled(), origin: None });
                     }
                     Found::More => self.pass(),
@@ -148,6 +153,18 @@ impl LocalReader {
                 return item;
             }
         }
+    }
+
+    /// The record that [`LocalReader::next`] answered with last, if nothing was asked of the reader since:
+    /// for a caller that can't keep the borrow.
+    #[inline]
+    pub(crate) fn current(&self) -> Payload<'_> {
+        let Some(len) = self.last else {
+            return Payload { bytes: self.assembler.assembled(), origin: None };
+        };
+        // SAFETY: I1.
+        let range = unsafe { &*self.range.0 };
+        self.payload(range.get(self.at.saturating_sub(len)..self.at).unwrap_or(&[]))
     }
 
     #[inline]
