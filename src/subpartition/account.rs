@@ -5,6 +5,7 @@
 //! put into the ring or broke off; whoever moved `taken` past a record's last byte counts that record.
 
 use super::position::Amount;
+use crate::memory::SegmentName;
 use crate::sync::{AtomicU32, AtomicU64, CachePadded, Ordering};
 
 /// Records that certainly never reached a reader, by cause. The causes never overlap.
@@ -221,13 +222,27 @@ pub(crate) const HELD_MAX: usize = 4;
 ///
 /// `consumed` is one word, so that the binder reads records and bytes that belong together; it counts
 /// modulo 2^32 from the view's begin, which is enough: what is taken and not consumed is far less.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct ViewAccount {
     consumed: AtomicU64,
     consumed_entry: AtomicU32,
     skipped: AtomicU64,
     aborted_bytes: AtomicU32,
     pub(super) held: [AtomicU64; HELD_MAX],
+}
+
+impl ViewAccount {
+    /// Of a view that begins to read at `entry`.
+    pub(super) fn new(entry: u16) -> Self {
+        Self {
+            consumed: AtomicU64::new(0),
+            consumed_entry: AtomicU32::new(u32::from(entry)),
+            skipped: AtomicU64::new(0),
+            aborted_bytes: AtomicU32::new(0),
+            // No note names a segment: zero would be the first one of the arena.
+            held: std::array::from_fn(|_| AtomicU64::new(SegmentName::NONE.to_bits())),
+        }
+    }
 }
 
 /// `{records 32 | bytes 32}`, both modulo 2^32.

@@ -166,8 +166,7 @@ impl Subpartition {
         // The writer is told of it below, with everything else.
         self.charge.set_limit(self.limit);
         record.newest = Some((request.attempt, request.incarnation));
-        let account = Arc::new(ViewAccount::default());
-        account.set_consumed_entry(start.entry);
+        let account = Arc::new(ViewAccount::new(start.entry));
         let begin = self.ring.amount_at(start, &mut later);
         record.view = Some(Bound { node: node.clone(), account: account.clone(), start: begin });
         let writer_lost = self.counts.lost();

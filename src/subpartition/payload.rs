@@ -23,6 +23,7 @@ pub(super) struct Origin<'a> {
 }
 
 impl<'a> Payload<'a> {
+    #[inline]
     pub(crate) fn bytes(&self) -> &'a [u8] {
         self.bytes
     }
