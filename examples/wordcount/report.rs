@@ -42,7 +42,7 @@ impl Outcome {
     pub fn print(&self) {
         let words: u64 = self.expected.values().sum();
         let mut table = Table::new();
-        table.load_preset(UTF8_FULL_CONDENSED);
+        table.load_style(UTF8_FULL_CONDENSED);
         table.set_header(["consumer", "words", "distinct", "most frequent"]);
         for (index, part) in self.shuffled.iter().enumerate() {
             let (records, distinct) = (part.records.to_string(), part.counts.len().to_string());

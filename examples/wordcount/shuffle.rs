@@ -53,11 +53,10 @@ pub fn count(
         let produced: Vec<_> = reading.into_iter().map(join).collect();
         let consumed: Vec<_> = counting.into_iter().map(join).collect();
         produced.into_iter().collect::<Result<(), _>>()?;
-        consumed.into_iter().collect()
-    })
-    .inspect(|_| {
+        let shuffled = consumed.into_iter().collect::<Result<Vec<_>, _>>()?;
         let last = worker.shutdown(Duration::from_secs(1));
         assert_eq!(last.lost_wakeups, 0, "a wake-up got lost");
+        Ok(shuffled)
     })
 }
 

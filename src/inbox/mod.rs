@@ -56,6 +56,11 @@ impl<T> Inbox<T> {
         self.node.ring();
     }
 
+    /// Whether nobody will pop any more, or nothing will be pushed; a hint.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Relaxed) // Relaxed: a hint
+    }
+
     /// The owner takes the oldest item.
     pub(crate) fn pop(&self) -> Popped<T> {
         if let Some(item) = self.queue.pop() {

@@ -48,6 +48,14 @@ pub(crate) struct Ticket {
     number: u64,
 }
 
+impl Ticket {
+    /// Takes the bind off the list. False if it isn't there any more: then its answer is on its way.
+    pub(crate) fn withdraw(&self) -> bool {
+        let manager = self.manager.upgrade();
+        manager.is_some_and(|manager| manager.cancel(&self.key, self.number).is_some())
+    }
+}
+
 impl Drop for Ticket {
     fn drop(&mut self) {
         if let Some(manager) = self.manager.upgrade() {

@@ -232,13 +232,15 @@ pub(crate) struct ViewAccount {
     pub(super) held: [AtomicU64; HELD_MAX],
 }
 
-impl Default for ViewAccount {
-    fn default() -> Self {
+impl ViewAccount {
+    /// Of a view that begins to read at `entry`.
+    pub(super) fn new(entry: u16) -> Self {
         Self {
             consumed: AtomicU64::new(0),
-            consumed_entry: AtomicU32::new(0),
+            consumed_entry: AtomicU32::new(u32::from(entry)),
             skipped: AtomicU64::new(0),
             aborted_bytes: AtomicU64::new(0),
+            // No note names a segment: zero would be the first one of the arena.
             held: std::array::from_fn(|_| AtomicU64::new(SegmentName::NONE.to_bits())),
         }
     }
@@ -285,11 +287,14 @@ impl ViewAccount {
         self.consumed_entry.load(Ordering::Relaxed) as u16 // Relaxed: see `set_consumed`
     }
 
+    pub(super) fn skipped(&self) -> Amount {
+        unpack(self.skipped.load(Ordering::Relaxed)) // Relaxed: see `add_skipped`
+    }
+
     /// What came of `consumed` (counted from the view's begin): delivered, skipped, aborted. A view may be
     /// fenced between its stores, so that the parts are held to the whole.
     pub(super) fn shares(&self, consumed: Amount) -> (Amount, Amount, Amount) {
-        // Relaxed: see `add_skipped`.
-        let skipped = unpack(self.skipped.load(Ordering::Relaxed));
+        let skipped = self.skipped();
         let skipped = Amount::new(skipped.records.min(consumed.records), skipped.bytes.min(consumed.bytes));
         let rest = consumed.since(skipped);
         // Relaxed: see `set_aborted`.

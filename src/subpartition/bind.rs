@@ -38,6 +38,8 @@ pub(crate) enum Refusal {
 pub(crate) struct Grant {
     pub(crate) epoch: BindEpoch,
     pub(crate) start: Position,
+    /// What lies before `start`, since the subpartition was made.
+    pub(crate) begin: Amount,
     /// The record start isn't known yet: the next entry tells how much of it to skip.
     pub(crate) skip: bool,
     pub(crate) account: Arc<ViewAccount>,
@@ -170,19 +172,16 @@ impl Subpartition {
         // The writer is told of it below, with everything else.
         self.charge.set_limit(self.limit);
         record.newest = Some((request.attempt, request.incarnation));
-        let account = Arc::new(ViewAccount::default());
-        account.set_consumed_entry(start.entry);
-        record.view = Some(Bound {
-            node: node.clone(),
-            account: account.clone(),
-            start: self.ring.amount_at(start, &mut later),
-        });
+        let account = Arc::new(ViewAccount::new(start.entry));
+        let begin = self.ring.amount_at(start, &mut later);
+        record.view = Some(Bound { node: node.clone(), account: account.clone(), start: begin });
         let writer_lost = self.counts.lost();
         let (lost, in_doubt, _) = self.totals(&record);
         let (told_lost, told_doubt) = std::mem::replace(&mut record.told, (lost, in_doubt));
         let grant = Grant {
             epoch,
             start,
+            begin,
             skip,
             account,
             lost: lost.since(&told_lost),

@@ -10,18 +10,16 @@
 //!   which needs `&mut self`, so no record borrowed from it is alive then.
 //! - I2 A view holds at most one segment to read from and lends at most two.
 
-use super::account::{HELD_MAX, ViewAccount};
 use super::bind::Ending;
+use super::payload::{Origin, Payload};
 use super::position::{Amount, Position};
 use super::ring::Piece;
 use super::slot::Kind;
 use super::view::View;
+use super::write::EndKind;
 use crate::event::PriorityEvent;
-use crate::memory::{Hold, Lent, SegmentName};
 use crate::record::{Admission, Assembler, Found, Refused};
-use crate::sync::Ordering;
 use bytes::Bytes;
-use std::sync::Arc;
 
 /// What comes next of a subpartition.
 #[derive(Debug)]
@@ -52,7 +50,30 @@ pub(crate) struct Mark {
     amount: Amount,
     /// Bytes of `amount` that are of records broken off.
     aborted: u64,
+    /// Entries without stream bytes: with the bytes they make later marks greater.
+    events: u64,
     entry: u16,
+}
+
+impl Mark {
+    /// Whether this is a later place of the same bind than `other`.
+    fn is_after(self, other: Self) -> bool {
+        let entries = self.entry.wrapping_sub(other.entry) as i16;
+        match (self.amount.bytes.cmp(&other.amount.bytes), self.events.cmp(&other.events)) {
+            // No record and no event lies between them: they are at most a few passed pieces apart.
+            (std::cmp::Ordering::Equal, std::cmp::Ordering::Equal) => entries > 0,
+            (bytes, events) => bytes.is_ge() && events.is_ge(),
+        }
+    }
+}
+
+/// What became of an acknowledgement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Acked {
+    /// It was acknowledged before, or was never yielded.
+    Ignored,
+    /// `end`: this was the end of the partition, for the first time.
+    Done { end: bool },
 }
 
 /// See the module's text.
@@ -72,10 +93,10 @@ pub(crate) struct LocalReader {
     /// What was consumed last.
     consumed: Mark,
     explicit: bool,
-    /// An end was yielded: nothing follows.
-    ended: bool,
-    /// It was the end of the partition, which is to be acknowledged, and not a failure.
-    finished: bool,
+    /// The end was yielded, or the failure: nothing follows.
+    ended: Option<EndKind>,
+    /// The record yielded last: its length when it lies in `range` before `at`, else it was assembled.
+    last: Option<usize>,
 }
 
 /// The bytes of a piece without a lifetime; see I1.
@@ -94,7 +115,7 @@ impl RawRange {
 impl LocalReader {
     /// `explicit`: only [`LocalReader::acknowledge`] makes what was yielded count as consumed.
     pub(crate) fn new(view: View, record_bytes_max: usize, explicit: bool) -> Self {
-        let mark = Mark { amount: Amount::ZERO, aborted: 0, entry: view.position().entry };
+        let mark = Mark { amount: Amount::ZERO, aborted: 0, events: 0, entry: view.position().entry };
         Self {
             view,
             assembler: Assembler::new(record_bytes_max),
@@ -106,8 +127,8 @@ impl LocalReader {
             mark,
             consumed: mark,
             explicit,
-            ended: false,
-            finished: false,
+            ended: None,
+            last: None,
         }
     }
 
@@ -139,10 +160,12 @@ impl LocalReader {
                 match self.assembler.advance(&piece.facts, range, &mut self.at, admission) {
                     Found::InRange(payload) => {
                         self.note_record();
+                        self.last = Some(payload.len());
                         return Next::Record(self.payload(payload));
                     }
                     Found::Assembled => {
                         self.note_record();
+                        self.last = None;
                         return Next::Record(Payload { bytes: self.assembler.assembled(), origin: None });
                     }
                     Found::More => self.pass(),
@@ -153,6 +176,18 @@ impl LocalReader {
                 return item;
             }
         }
+    }
+
+    /// The record that [`LocalReader::next`] answered with last, if nothing was asked of the reader since:
+    /// for a caller that can't keep the borrow.
+    #[inline]
+    pub(crate) fn current(&self) -> Payload<'_> {
+        let Some(len) = self.last else {
+            return Payload { bytes: self.assembler.assembled(), origin: None };
+        };
+        // SAFETY: I1.
+        let range = unsafe { &*self.range.0 };
+        self.payload(range.get(self.at.saturating_sub(len)..self.at).unwrap_or(&[]))
     }
 
     #[inline]
@@ -190,7 +225,7 @@ impl LocalReader {
     /// Takes the next piece. `None` when it is one to read records from.
     #[cold]
     fn next_piece<'a>(&mut self, admission: &mut Admission) -> Option<Next<'a>> {
-        if self.ended {
+        if self.ended.is_some() {
             return Some(Next::Empty);
         }
         match self.view.take_priority() {
@@ -215,6 +250,7 @@ impl LocalReader {
         }
         // An entry without stream bytes: the place behind it is the next entry.
         self.mark.entry = piece.end.entry;
+        self.mark.events += 1;
         self.event(&piece, admission)
     }
 
@@ -247,22 +283,24 @@ impl LocalReader {
             Kind::Loss => Next::Loss(Amount::new(aux, piece.entry.segment.to_bits())),
             Kind::EndOfData => Next::EndOfData,
             Kind::EndOfPartition => {
-                self.ended = true;
-                self.finished = true;
+                self.ended = Some(EndKind::Finished);
                 Next::EndOfPartition { news: !self.explicit && self.view.acknowledge_end() }
             }
             Kind::Failed => {
-                self.ended = true;
+                self.ended = Some(EndKind::Failed);
                 Next::Failed
             }
         })
     }
 
-    /// Explicit mode: everything up to `mark` is consumed. Tells whether that is the end of the partition,
-    /// for the first time.
-    pub(crate) fn acknowledge(&mut self, mark: Mark) -> bool {
+    /// Explicit mode: everything up to `mark` is consumed.
+    pub(crate) fn acknowledge(&mut self, mark: Mark) -> Acked {
+        if !mark.is_after(self.consumed) || mark.is_after(self.mark) {
+            return Acked::Ignored;
+        }
         self.consume(mark);
-        self.finished && mark == self.mark && self.view.acknowledge_end()
+        let is_end = self.ended == Some(EndKind::Finished) && mark == self.mark;
+        Acked::Done { end: is_end && self.view.acknowledge_end() }
     }
 
     fn consume(&mut self, mark: Mark) {
@@ -295,9 +333,54 @@ impl LocalReader {
         self.assembler.set_aside(admission);
     }
 
-    /// The channel gives way to others: a record that ran over pieces is done with.
+    /// The task has asked for more, and other channels come first: what was yielded counts as consumed,
+    /// unless explicit, and a record that ran over pieces is done with.
     pub(crate) fn settle(&mut self, admission: &mut Admission) {
+        if !self.explicit {
+            self.consume(self.mark);
+        }
         self.assembler.settle(admission);
+    }
+
+    /// The next priority event, if one waits. Fenced: none, and [`LocalReader::next`] says so.
+    pub(crate) fn take_priority(&mut self) -> Option<PriorityEvent> {
+        if self.ended.is_some() {
+            return None;
+        }
+        self.view.take_priority().ok().flatten()
+    }
+
+    /// Whether [`LocalReader::next`] would find something; nothing is taken.
+    pub(crate) fn has_more(&self) -> bool {
+        self.piece.is_some() || self.view.has_more()
+    }
+
+    /// Bytes of a record whose rest hasn't come, and the parts of records that were skipped.
+    pub(crate) fn torn(&self) -> Amount {
+        self.view.account().skipped() + Amount::new(0, self.assembler.pending_bytes() as u64)
+    }
+
+    /// What the writer has published or dropped for this view and the reader hasn't come to. Exact when the
+    /// writer is at rest. `begin` is where the bind began, `told` what the writer had dropped by the last
+    /// report.
+    pub(crate) fn left_behind(&self, begin: Amount, told: Amount) -> Amount {
+        let counts = &self.view.subpartition().counts;
+        let had = begin + self.mark.amount + Amount::new(0, self.assembler.pending_bytes() as u64);
+        counts.published().beyond(had) + counts.lost().beyond(told)
+    }
+
+    /// Whole records yielded since the bind.
+    pub(crate) fn yielded(&self) -> Amount {
+        self.whole(self.mark)
+    }
+
+    /// Whole records that count as consumed since the bind.
+    pub(crate) fn consumed(&self) -> Amount {
+        self.whole(self.consumed)
+    }
+
+    fn whole(&self, mark: Mark) -> Amount {
+        mark.amount.beyond(self.view.account().skipped() + Amount::new(0, mark.aborted))
     }
 
     /// Drops the half record, before the reader is dropped or when its view is fenced.
@@ -310,78 +393,5 @@ impl Drop for LocalReader {
     fn drop(&mut self) {
         self.pass();
         self.view.close(Ending::Closed { yielded: self.mark.amount });
-    }
-}
-
-/// A record's payload where it lies.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Payload<'a> {
-    bytes: &'a [u8],
-    origin: Option<Origin<'a>>,
-}
-
-/// The segment that a payload lies in; `end` is where the payload ends.
-#[derive(Clone, Copy, Debug)]
-struct Origin<'a> {
-    view: &'a View,
-    segment: SegmentName,
-    end: usize,
-}
-
-impl<'a> Payload<'a> {
-    pub(crate) fn bytes(&self) -> &'a [u8] {
-        self.bytes
-    }
-
-    /// The payload as an owned value: its segment is lent if the payload fills at least half of it, the
-    /// view lends fewer than two, and the subpartition's quota is more than half free; else it is copied.
-    pub(crate) fn into_bytes(self) -> Bytes {
-        match self.origin.and_then(|origin| origin.lend(self.bytes.len())) {
-            Some(lent) => Bytes::from_owner(lent),
-            None => Bytes::copy_from_slice(self.bytes),
-        }
-    }
-}
-
-impl Origin<'_> {
-    fn lend(self, bytes: usize) -> Option<LentRecord> {
-        let sub = self.view.subpartition();
-        let pool = sub.pool();
-        let (used, limit) = sub.segments();
-        if bytes * 2 < pool.capacity(self.segment) || used * 2 > limit {
-            return None;
-        }
-        let account = self.view.account();
-        let free = (2..HELD_MAX).find(|note| {
-            // Relaxed: this thread alone sets the notes of what is lent; a clear seen late lends less.
-            account.held[*note].load(Ordering::Relaxed) == SegmentName::NONE.to_bits()
-        })?;
-        let hold = Hold::try_new(pool, self.segment)?;
-        // Relaxed: seen by a binder that fences this view later, at the latest after the next take.
-        account.held[free].store(self.segment.to_bits(), Ordering::Relaxed);
-        // SAFETY: I1: the payload was published before the take that brought it.
-        let lent = unsafe { hold.lend(self.end - bytes..self.end) };
-        Some(LentRecord { lent, account: account.clone(), note: free })
-    }
-}
-
-/// A payload lent to the task with its segment; counted in its view until it is dropped.
-#[derive(Debug)]
-struct LentRecord {
-    lent: Lent,
-    account: Arc<ViewAccount>,
-    note: usize,
-}
-
-impl AsRef<[u8]> for LentRecord {
-    fn as_ref(&self) -> &[u8] {
-        &self.lent
-    }
-}
-
-impl Drop for LentRecord {
-    fn drop(&mut self) {
-        // Relaxed: a count; the segment's own count orders its reuse.
-        self.account.held[self.note].store(SegmentName::NONE.to_bits(), Ordering::Relaxed);
     }
 }

@@ -25,6 +25,7 @@
 mod account;
 mod bind;
 mod local;
+mod payload;
 mod policy;
 mod position;
 mod priority;
@@ -36,7 +37,8 @@ mod write;
 
 pub use account::{Account, DroppedEvents, Losses};
 pub(crate) use bind::{BindRequest, Ending, Grant, Refusal, Subpartition};
-pub(crate) use local::{LocalReader, Mark, Next, Payload};
+pub(crate) use local::{Acked, LocalReader, Mark, Next};
+pub(crate) use payload::Payload;
 pub use policy::{BeforeFirstBind, Flush, Policies, WhenAbsent, WhenFull, WhenRetained};
 pub use position::Amount;
 pub(crate) use position::Position;

@@ -81,6 +81,14 @@ impl Amount {
             bytes: self.bytes.wrapping_sub(earlier.bytes),
         }
     }
+
+    /// What this has more than `other`, each count for itself; 0 where it has less.
+    pub(crate) const fn beyond(self, other: Self) -> Self {
+        Self {
+            records: self.records.saturating_sub(other.records),
+            bytes: self.bytes.saturating_sub(other.bytes),
+        }
+    }
 }
 
 impl std::ops::Add for Amount {

@@ -224,6 +224,16 @@ impl View {
         Ok(event)
     }
 
+    /// Whether a take would find something.
+    pub(crate) fn has_more(&self) -> bool {
+        self.sub.ring.written() != self.at
+    }
+
+    /// Whether a priority event waits; a hint.
+    pub(crate) fn has_priority(&self) -> bool {
+        !self.sub.priority.is_empty()
+    }
+
     /// The end of the partition is consumed. Tells whether this is news.
     pub(crate) fn acknowledge_end(&self) -> bool {
         self.sub.acknowledge_end(self.epoch)
@@ -234,6 +244,13 @@ impl View {
         if !std::mem::replace(&mut self.closed, true) {
             self.sub.make_unavailable(self.epoch, ending);
         }
+    }
+}
+
+impl Subpartition {
+    /// Whether something is published that no reader has taken; a moment's picture for observers.
+    pub(crate) fn has_untaken(&self) -> bool {
+        self.ring.written() != self.ring.taken_glance().position
     }
 }
 

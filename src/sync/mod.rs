@@ -22,6 +22,7 @@
 mod cell;
 #[cfg(loom)]
 pub(crate) mod mutant;
+mod park;
 mod queue;
 mod region;
 mod waker;
@@ -51,6 +52,7 @@ mod primitives {
 
 pub(crate) use cell::Exclusive;
 pub(crate) use crossbeam_utils::CachePadded;
+pub(crate) use park::Parker;
 pub(crate) use primitives::*;
 pub(crate) use queue::Queue;
 pub(crate) use region::Region;

@@ -1,0 +1,198 @@
+//! One input channel: how it stands with its partition, and what it has told so far.
+
+use super::item::LossReport;
+use super::snapshot::{ChannelSnapshot, ChannelState};
+use crate::doorbell::ReadyNode;
+use crate::error::{BindError, Cause};
+use crate::id::{Attempt, BindEpoch};
+use crate::inbox::Inbox;
+use crate::partition::{BindAnswer, ChannelDescriptor, Partition, Ticket};
+use crate::subpartition::{Amount, LocalReader, Mark};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How a channel stands.
+///
+/// ```text
+///            bind                 read to its end        update
+///   Unbound ──────> Active ─────────────────────> Unavailable ──> Unbound
+///      │ ^            │
+///      │ │ update,    ├─ end of partition ──> Ended
+///      v │ retry      ├─ newer consumer ────> Fenced
+///   Waiting, Told ──> └─ record too long ───> TooLong ── update ──> Unbound
+///      └──> Refused
+/// ```
+#[derive(Debug)]
+pub(super) enum State {
+    /// The next turn binds.
+    Unbound,
+    /// The answer comes through the inbox.
+    Waiting {
+        ticket: Ticket,
+        inbox: Arc<Inbox<BindAnswer>>,
+    },
+    /// The bind was refused; the next turn says so.
+    Told(BindError),
+    /// `reader` is there.
+    Active,
+    Unavailable(Cause),
+    Refused(BindError),
+    TooLong {
+        bytes: usize,
+        max: usize,
+    },
+    Fenced(Attempt),
+    Ended,
+}
+
+/// See the module's text.
+#[derive(Debug)]
+pub(super) struct Channel {
+    /// Bound, or ended and not acknowledged yet.
+    pub(super) reader: Option<LocalReader>,
+    /// It is in the run queue.
+    pub(super) is_queued: bool,
+    /// It is in the queue of those that have priority events.
+    pub(super) is_urgent: bool,
+    /// Its node was rung: cleared before the look.
+    pub(super) is_rung: bool,
+    /// It has an entry among the timed looks.
+    pub(super) is_timed: bool,
+    /// The writer knows that nobody looks by itself.
+    pub(super) is_quiet: bool,
+    pub(super) is_paused: bool,
+    /// Bytes of the record that found no admission.
+    pub(super) starved: Option<usize>,
+    pub(super) state: State,
+    /// The node of the newest bind; older ones mean nothing.
+    pub(super) node: Option<Arc<ReadyNode>>,
+    pub(super) partition: Option<Arc<Partition>>,
+    pub(super) descriptor: ChannelDescriptor,
+    /// A newer producer attempt, for when the present one is read to its end.
+    pub(super) pending: Option<ChannelDescriptor>,
+    pub(super) epoch: BindEpoch,
+    pub(super) binds: u32,
+    /// `Flush::Interval` of the partition.
+    pub(super) interval: Option<Duration>,
+    /// What was yielded when a timed look was asked for last.
+    pub(super) looked: Option<Mark>,
+    /// The notice that comes before the first record.
+    pub(super) announce: Option<Box<LossReport>>,
+    /// Where the bind began.
+    pub(super) begin: Amount,
+    /// What the writer had dropped in all by the last report.
+    pub(super) told: Amount,
+    /// Of the producer attempt before; for the next report.
+    pub(super) left_behind: Amount,
+    /// Of the binds before.
+    yielded: Amount,
+    consumed: Amount,
+    pub(super) lost: Amount,
+    pub(super) acks_ignored: u64,
+    pub(super) watermark: Option<i64>,
+    /// An outage keeps the channel's last watermark in the minimum.
+    pub(super) holds_watermark: bool,
+    pub(super) is_data_ended: bool,
+    /// An older attempt acknowledged the end: nothing follows the notice of this bind but the end.
+    pub(super) is_ended_before: bool,
+}
+
+impl Channel {
+    pub(super) fn new(descriptor: ChannelDescriptor) -> Self {
+        Self {
+            reader: None,
+            is_queued: false,
+            is_urgent: false,
+            is_rung: false,
+            is_timed: false,
+            is_quiet: false,
+            is_paused: false,
+            starved: None,
+            state: State::Unbound,
+            node: None,
+            partition: None,
+            descriptor,
+            pending: None,
+            epoch: BindEpoch::NEVER,
+            binds: 0,
+            interval: None,
+            looked: None,
+            announce: None,
+            begin: Amount::ZERO,
+            told: Amount::ZERO,
+            left_behind: Amount::ZERO,
+            yielded: Amount::ZERO,
+            consumed: Amount::ZERO,
+            lost: Amount::ZERO,
+            acks_ignored: 0,
+            watermark: None,
+            holds_watermark: false,
+            is_data_ended: false,
+            is_ended_before: false,
+        }
+    }
+
+    /// Takes the reader out, for good, and keeps its sums.
+    pub(super) fn take_reader(&mut self) -> Option<LocalReader> {
+        let reader = self.reader.take()?;
+        self.yielded += reader.yielded();
+        self.consumed += reader.consumed();
+        Some(reader)
+    }
+
+    /// The newest producer attempt that the channel knows of.
+    pub(super) fn newest_producer(&self) -> Attempt {
+        let present = self.descriptor.producer_attempt;
+        self.pending.as_ref().map_or(present, |pending| pending.producer_attempt.max(present))
+    }
+
+    /// Whether nothing comes any more, whatever is done.
+    pub(super) fn is_over(&self) -> bool {
+        matches!(self.state, State::Ended | State::Fenced(_))
+    }
+
+    /// Whether its watermark has a part in the minimum.
+    pub(super) fn bounds_watermark(&self) -> bool {
+        match self.state {
+            State::Ended => false,
+            State::Unavailable(_) | State::TooLong { .. } | State::Fenced(_) => {
+                self.holds_watermark && !self.is_data_ended
+            }
+            _ => !self.is_data_ended,
+        }
+    }
+
+    pub(super) fn state(&self) -> ChannelState {
+        match &self.state {
+            State::Unbound => ChannelState::Unbound,
+            State::Waiting { .. } => ChannelState::Waiting,
+            State::Active => ChannelState::Active,
+            State::Unavailable(cause) => ChannelState::Unavailable(cause.clone()),
+            State::Told(error) | State::Refused(error) => ChannelState::BindFailed(error.clone()),
+            State::TooLong { bytes, max } => ChannelState::RecordTooLong { bytes: *bytes, max: *max },
+            State::Fenced(newer) => ChannelState::Fenced(*newer),
+            State::Ended => ChannelState::Ended,
+        }
+    }
+
+    pub(super) fn snapshot(&self, channel: u32) -> ChannelSnapshot {
+        let now = |sum: Amount, part: fn(&LocalReader) -> Amount| match &self.reader {
+            Some(reader) => sum + part(reader),
+            None => sum,
+        };
+        ChannelSnapshot {
+            channel,
+            state: self.state(),
+            is_paused: self.is_paused,
+            producer: self.descriptor.producer_attempt,
+            pending: self.pending.as_ref().map(|pending| pending.producer_attempt),
+            epoch: self.epoch,
+            binds: self.binds,
+            yielded: now(self.yielded, LocalReader::yielded),
+            consumed: now(self.consumed, LocalReader::consumed),
+            lost: self.lost,
+            acks_ignored: self.acks_ignored,
+            watermark: self.watermark,
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! Input gates: what a consumer task reads of all its input channels.
+//!
+//! # Guarantees
+//! - Each channel's items come in order, records whole and by borrow; channels take turns of at most 32 KiB or
+//!   256 records.
+//! - What a failed producer left is read to its end; then `Unavailable`, and after an update `Available` with
+//!   what was lost, before the first record of the new attempt. The other channels flow on meanwhile.
+//! - Whoever was replaced by a newer attempt of its consumer never sees an end of partition that isn't its own.
+//! - A poll that returns `Pending` has a waker in place for everything that can happen: rings, answers to binds
+//!   and commands by one doorbell, looks of `Flush::Interval` by one alarm of the clock.
+//! - The next record of the channel whose turn it is takes no lock, allocates nothing, reads no clock and makes
+//!   no syscall.
+//!
+//! # Files
+//! `advance` is the core of all forms in `forms`: it finds the next thing, without a borrow, and lends it
+//! afterwards. `ready` says whose turn it is, `bind` has a channel's transitions, `control` what the task does
+//! besides, `handle` the same from other threads, `board` what other threads see.
+//!
+//! # Invariants
+//! - I1 `Found::Record(index)` names a channel with a reader, whose last record is the one found; nothing is
+//!   asked of that reader before the record is lent.
+//! - I2 A channel that may have something is in the run queue, or has the turn, or is paused, or waits for
+//!   admission (`starved`), for a timed look, or for a ring of its newest node.
+#![forbid(unsafe_code)]
+
+mod advance;
+mod bind;
+mod board;
+mod channel;
+mod config;
+mod control;
+mod error;
+mod forms;
+mod handle;
+mod item;
+mod ready;
+mod snapshot;
+#[cfg(all(test, not(loom)))]
+mod tests;
+mod watermark;
+mod why;
+
+pub use config::GateConfig;
+pub use error::{GateError, HandleError};
+pub use forms::{GateStream, Next};
+pub use handle::GateHandle;
+pub use item::{Item, ItemOf, LossReport, OwnedItem, OwnedRecord, Receipt, Record, TryNext, Update};
+pub use snapshot::{ChannelSnapshot, ChannelState};
+pub use why::WhyBlocked;
+
+use crate::doorbell::{Doorbell, ReadyNode};
+use crate::inbox::Inbox;
+use crate::partition::Manager;
+use crate::record::Admission;
+use crate::subpartition::BindRequest;
+use crate::sync::Parker;
+use board::Board;
+use channel::Channel;
+use handle::{Command, commands_max};
+use ready::{Ready, Turn};
+use std::sync::Arc;
+
+/// The token of the node that stands for commands: no channel has it.
+const COMMANDS: u32 = u32::MAX;
+
+/// The consumer task's end of its input channels: yields their records, events and notices in turn.
+///
+/// A gate belongs to one task, which may move between threads; [`InputGate::handle`] steers it from others.
+/// Dropping it closes its channels in order: what was not consumed is told to the next attempt as the policies
+/// of the partitions say.
+#[derive(Debug)]
+pub struct InputGate {
+    turn: Turn,
+    channels: Vec<Channel>,
+    admission: Admission,
+    bell: Arc<Doorbell>,
+    ready: Ready,
+    /// The most that was admitted when a record found no admission; 0 when none waits for it.
+    starved_at: u64,
+    /// Channels that have ended.
+    ended: usize,
+    /// Channels that another attempt reads.
+    fenced: usize,
+    watermark: Option<i64>,
+    request: BindRequest,
+    record_bytes_max: usize,
+    explicit: bool,
+    commands: Arc<Inbox<Command>>,
+    command_node: Arc<ReadyNode>,
+    board: Arc<Board>,
+    manager: Arc<Manager>,
+    parker: Option<Parker>,
+}
+
+impl InputGate {
+    pub(crate) fn new(manager: Arc<Manager>, config: GateConfig) -> Self {
+        let request = config.request();
+        let mut channels: Vec<_> = config.channels.into_iter().map(Channel::new).collect();
+        let bell = Doorbell::new();
+        manager.watch(&bell);
+        let mut ready = Ready::new(channels.len());
+        for (index, channel) in channels.iter_mut().enumerate() {
+            ready.queue(index, channel);
+        }
+        let command_node = ReadyNode::new(&bell, COMMANDS);
+        Self {
+            turn: Turn::NOBODY,
+            admission: Admission::new(config.half_record_bytes_max),
+            ready,
+            starved_at: 0,
+            ended: 0,
+            fenced: 0,
+            watermark: None,
+            request,
+            record_bytes_max: config.record_bytes_max,
+            explicit: config.explicit,
+            commands: Arc::new(Inbox::new(commands_max(channels.len()), command_node.clone())),
+            command_node,
+            board: Board::new(&channels, config.explicit),
+            channels,
+            bell,
+            manager,
+            parker: None,
+        }
+    }
+}
+
+impl Drop for InputGate {
+    fn drop(&mut self) {
+        self.commands.close();
+        self.board.clear();
+        for index in 0..self.channels.len() {
+            self.abandon_wait(index);
+            // Closes in order: what it was given and not consumed is in doubt, the rest was not read.
+            drop(self.channels[index].reader.take());
+        }
+        // Last: closing a view rings its own node.
+        self.bell.close();
+    }
+}
