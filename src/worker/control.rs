@@ -21,6 +21,7 @@ pub(super) struct WorkerClock {
 
 #[derive(Debug, Default)]
 struct Alarms {
+    /// Grows to the number of alarms at a time, and keeps its room.
     heap: BinaryHeap<Reverse<Alarm>>,
     next_number: u64,
     thread: Option<Thread>,
@@ -69,8 +70,9 @@ impl WorkerClock {
         let builder = std::thread::Builder::new().name("pirn-control".into());
         let handle = builder.spawn(move || {
             let mut next_tick = clock.now().plus(TICK);
-            while let Some(due) = clock.wait_until(next_tick) {
-                due.into_iter().for_each(Waker::wake);
+            let mut due = Vec::new();
+            while clock.wait_until(next_tick, &mut due) {
+                due.drain(..).for_each(Waker::wake);
                 if clock.now() >= next_tick {
                     look_after();
                     next_tick = clock.now().plus(TICK);
@@ -93,14 +95,13 @@ impl WorkerClock {
         }
     }
 
-    /// Sleeps until an alarm is due or `until` has come. `None` when the worker stops.
-    fn wait_until(&self, until: Moment) -> Option<Vec<Waker>> {
+    /// Sleeps until an alarm is due or `until` has come. False when the worker stops.
+    fn wait_until(&self, until: Moment, due: &mut Vec<Waker>) -> bool {
         let mut alarms = lock(&self.alarms);
         if alarms.stopping {
-            return None;
+            return false;
         }
         let now = self.now();
-        let mut due = Vec::new();
         while alarms.heap.peek().is_some_and(|Reverse(alarm)| alarm.at <= now) {
             due.extend(alarms.heap.pop().map(|Reverse(alarm)| alarm.waker));
         }
@@ -109,7 +110,7 @@ impl WorkerClock {
         if due.is_empty() && next > now {
             std::thread::park_timeout(next.since(now));
         }
-        Some(due)
+        true
     }
 }
 

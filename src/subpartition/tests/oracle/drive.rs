@@ -8,7 +8,7 @@ use crate::error::Cause;
 use crate::event::{Event, PriorityEvent};
 use crate::id::{Attempt, Incarnation};
 use crate::subpartition::{
-    Append, BindRequest, EndKind, Ending, Flush, LocalReader, Mark, Next, Refusal, View, WhenAbsent,
+    Acked, Append, BindRequest, EndKind, Ending, Flush, LocalReader, Mark, Next, Refusal, View, WhenAbsent,
 };
 use bytes::Bytes;
 use std::sync::Arc;
@@ -342,7 +342,7 @@ impl Oracle {
         let place = self.place_of(id);
         let live = &mut self.live[place];
         let Some((mark, expected)) = live.marks.iter().rev().nth(back).copied() else { return false };
-        let news = live.reader.acknowledge(mark);
+        let news = live.reader.acknowledge(mark) == Acked::Done { end: true };
         assert_eq!(news, self.model.acknowledge(id, expected));
         self.check();
         news
