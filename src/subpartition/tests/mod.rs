@@ -1,6 +1,7 @@
 //! Tests of a subpartition with its writer and local readers, without partitions and gates.
 
 mod basics;
+mod catalogue;
 mod oracle;
 
 use super::*;

@@ -8,7 +8,7 @@ use crate::error::Cause;
 use crate::event::{Event, PriorityEvent};
 use crate::id::{Attempt, Incarnation};
 use crate::subpartition::{
-    Append, BindRequest, EndKind, Ending, Flush, LocalReader, Mark, Next, Refusal, View, WhenAbsent,
+    Account, Append, BindRequest, EndKind, Ending, Flush, LocalReader, Mark, Next, Refusal, View, WhenAbsent,
 };
 use bytes::Bytes;
 use std::sync::Arc;
@@ -278,11 +278,20 @@ impl Oracle {
 
     /// The records that are there, and nothing else.
     pub(in super::super) fn drain_records(&mut self, id: usize) -> Vec<usize> {
+        self.read_records(id, usize::MAX)
+    }
+
+    /// The records among the next `items`.
+    pub(in super::super) fn read_records(&mut self, id: usize, items: usize) -> Vec<usize> {
         let record = |expect| match expect {
             Expect::Record(record) => Some(record),
             _ => None,
         };
-        self.drain(id).into_iter().filter_map(record).collect()
+        self.read(id, items, false).into_iter().filter_map(record).collect()
+    }
+
+    pub(in super::super) fn account(&self) -> Account {
+        self.bench.sub.account()
     }
 
     /// The thread that serves the readers turns to them: whatever is listed is cleared before it looks.
