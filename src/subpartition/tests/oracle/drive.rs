@@ -294,6 +294,16 @@ impl Oracle {
         self.bench.sub.account()
     }
 
+    /// Segments charged to the subpartition, and how many it may have.
+    pub(in super::super) fn segments(&self) -> (u32, u32) {
+        self.bench.sub.segments()
+    }
+
+    /// Segments of the arena that anybody holds.
+    pub(in super::super) fn held(&self) -> u32 {
+        self.bench.pool.census().held()
+    }
+
     /// The thread that serves the readers turns to them: whatever is listed is cleared before it looks.
     fn wake(&mut self, place: usize) {
         self.bench.bell.take_all(|node| node.clear());
