@@ -1,5 +1,7 @@
 //! Tests of a subpartition with its writer and local readers, without partitions and gates.
 
+#![allow(clippy::unwrap_used, reason = "a test that can't go on panics")]
+
 mod basics;
 mod catalogue;
 mod faults;

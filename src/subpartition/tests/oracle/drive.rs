@@ -421,14 +421,14 @@ impl Oracle {
 
     /// Drops everything, in an order that depends on `seed`; nothing of the arena is held afterwards.
     pub(in super::super) fn finish(mut self, seed: usize) {
-        if seed % 2 == 0 {
+        if seed.is_multiple_of(2) {
             self.drop_writer();
         }
         while let Some(live) = self.live.get(seed % self.live.len().max(1)) {
             self.close(live.id);
         }
         self.drop_writer();
-        while !self.kept.is_empty() && seed % 3 != 0 {
+        while !self.kept.is_empty() && !seed.is_multiple_of(3) {
             self.let_go(seed);
         }
         assert_eq!(self.bench.admission.admitted_bytes(), 0);
