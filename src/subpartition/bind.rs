@@ -159,10 +159,9 @@ impl Subpartition {
         record.admit(request)?;
         let first = record.newest.is_none();
         let severed = self.sever(&mut record, Ending::Fenced, &mut later);
-        let (start, skip) = if first { (severed.at, false) } else { (severed.at, severed.skip) };
+        let (start, skip) = (severed.at, severed.skip);
         let epoch = record.epoch;
-        // The first view finds everything from the begin on: the stream goes on, and with it a record that
-        // waits half written for a reader to come.
+        // The first view finds everything: the stream goes on, and with it a record that waits half written.
         if self.state.bind(epoch, first).is_err() {
             // Released between the two looks; `release` drains under the same mutex, after us.
             drop(record);
@@ -379,7 +378,7 @@ impl Subpartition {
         let old = record.view.take();
         let mut severed = Severed {
             at: taken,
-            skip: true,
+            skip: !first,
             node: None,
             held: [SegmentName::NONE; super::account::HELD_MAX],
         };
@@ -397,8 +396,7 @@ impl Subpartition {
             record.dropped_events.priority += self.priority.drain(record.epoch);
         }
         if !record.acknowledged {
-            // Ends that the old view took come again: one reader has to acknowledge them (`View::release`
-            // leaves them in the ring).
+            // Ends come again until they are acknowledged: `View::release` left them in the ring.
             from = self.ring.first_end(self.ring.released_glance().position, from);
         }
         let keep = if self.policies.when_absent == WhenAbsent::Discard {

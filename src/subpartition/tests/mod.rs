@@ -1,12 +1,18 @@
 //! Tests of a subpartition with its writer and local readers, without partitions and gates.
 
+#![allow(clippy::unwrap_used, reason = "a test that can't go on panics")]
+
 mod basics;
+mod catalogue;
+mod faults;
+mod found;
 mod oracle;
+mod stress;
 
 use super::*;
 use crate::doorbell::{Doorbell, ReadyNode};
 use crate::id::{Attempt, Incarnation};
-use crate::memory::{MemoryConfig, SegmentCache, SegmentClass, SegmentPool};
+use crate::memory::{Budget, MemoryConfig, SegmentCache, SegmentClass, SegmentPool};
 use crate::record::{Admission, RecordLayout};
 use crate::sync::Waiter;
 use std::sync::Arc;
@@ -42,8 +48,19 @@ pub(super) enum Got {
 
 impl Bench {
     pub(super) fn new(layout: RecordLayout, policies: Policies, quota: u32, entries: u16) -> Self {
-        let memory = MemoryConfig::new().segments(SegmentClass::K32, 0).segments(SegmentClass::K4, 64);
-        let pool = SegmentPool::new(&memory.orphan_segments(ORPHANS)).unwrap();
+        Self::with_arena(layout, policies, quota, entries, (64, ORPHANS))
+    }
+
+    /// `arena`: its segments, and how many of them are for orphans.
+    pub(super) fn with_arena(
+        layout: RecordLayout,
+        policies: Policies,
+        quota: u32,
+        entries: u16,
+        arena: (u32, u32),
+    ) -> Self {
+        let memory = MemoryConfig::new().segments(SegmentClass::K32, 0).segments(SegmentClass::K4, arena.0);
+        let pool = SegmentPool::new(&memory.orphan_segments(arena.1)).unwrap();
         let waiter = Arc::new(Waiter::new());
         let budget = pool.reserve(SegmentClass::K4, 1, 40, waiter.clone()).unwrap();
         let charge = budget.charge(1, quota);
@@ -51,6 +68,11 @@ impl Bench {
         let sub = Subpartition::new(pool.clone(), layout, entries, policies, charge, waiter);
         let writer = Some(WriteHalf::new(sub.clone()));
         Self { pool, sub, writer, cache, bell: Doorbell::new(), admission: Admission::new(1 << 20) }
+    }
+
+    /// What the subpartition's memory is reserved by.
+    pub(super) fn budget(&self) -> &Arc<Budget> {
+        self.sub.charge.budget()
     }
 
     pub(super) fn bind(&self, attempt: u32) -> Result<LocalReader, Refusal> {

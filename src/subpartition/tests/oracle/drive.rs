@@ -8,7 +8,8 @@ use crate::error::Cause;
 use crate::event::{Event, PriorityEvent};
 use crate::id::{Attempt, Incarnation};
 use crate::subpartition::{
-    Acked, Append, BindRequest, EndKind, Ending, Flush, LocalReader, Mark, Next, Refusal, View, WhenAbsent,
+    Account, Acked, Append, BindRequest, EndKind, Ending, Flush, LocalReader, Mark, Next, Refusal, View,
+    WhenAbsent,
 };
 use bytes::Bytes;
 use std::sync::Arc;
@@ -278,11 +279,30 @@ impl Oracle {
 
     /// The records that are there, and nothing else.
     pub(in super::super) fn drain_records(&mut self, id: usize) -> Vec<usize> {
+        self.read_records(id, usize::MAX)
+    }
+
+    /// The records among the next `items`.
+    pub(in super::super) fn read_records(&mut self, id: usize, items: usize) -> Vec<usize> {
         let record = |expect| match expect {
             Expect::Record(record) => Some(record),
             _ => None,
         };
-        self.drain(id).into_iter().filter_map(record).collect()
+        self.read(id, items, false).into_iter().filter_map(record).collect()
+    }
+
+    pub(in super::super) fn account(&self) -> Account {
+        self.bench.sub.account()
+    }
+
+    /// Segments charged to the subpartition, and how many it may have.
+    pub(in super::super) fn segments(&self) -> (u32, u32) {
+        self.bench.sub.segments()
+    }
+
+    /// Segments of the arena that anybody holds.
+    pub(in super::super) fn held(&self) -> u32 {
+        self.bench.pool.census().held()
     }
 
     /// The thread that serves the readers turns to them: whatever is listed is cleared before it looks.
@@ -402,14 +422,14 @@ impl Oracle {
 
     /// Drops everything, in an order that depends on `seed`; nothing of the arena is held afterwards.
     pub(in super::super) fn finish(mut self, seed: usize) {
-        if seed % 2 == 0 {
+        if seed.is_multiple_of(2) {
             self.drop_writer();
         }
         while let Some(live) = self.live.get(seed % self.live.len().max(1)) {
             self.close(live.id);
         }
         self.drop_writer();
-        while !self.kept.is_empty() && seed % 3 != 0 {
+        while !self.kept.is_empty() && !seed.is_multiple_of(3) {
             self.let_go(seed);
         }
         assert_eq!(self.bench.admission.admitted_bytes(), 0);

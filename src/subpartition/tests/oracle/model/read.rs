@@ -102,10 +102,10 @@ impl Model {
                 return Expect::Priority(event);
             }
             let Some(entry) = self.take(id) else { return Expect::Empty };
-            if !self.entries[entry].is_data() {
-                if let Some(expect) = self.event_at(id, entry) {
-                    return expect;
-                }
+            if !self.entries[entry].is_data()
+                && let Some(expect) = self.event_at(id, entry)
+            {
+                return expect;
             }
         }
     }
@@ -230,12 +230,11 @@ impl Model {
         self.consume(id, mark);
         let reader = &self.readers[id];
         let ended = matches!(self.entries.last().map(|entry| &entry.item), Some(Item::EndOfPartition));
-        let news = ended
+        ended
             && reader.ended
             && mark == reader.mark
             && self.current == Some(id)
-            && !std::mem::replace(&mut self.acknowledged, true);
-        news
+            && !std::mem::replace(&mut self.acknowledged, true)
     }
 
     fn consume(&mut self, id: usize, mark: ModelMark) {

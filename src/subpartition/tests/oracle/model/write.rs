@@ -12,10 +12,10 @@ impl Model {
     /// A record that the caller wants to write. `None`: it is longer than what can be kept for a replay.
     pub(crate) fn new_record(&mut self, payload: usize) -> Option<usize> {
         let encoded = self.encoded(payload);
-        if let WhenAbsent::Replay { quota } = self.setup.policies.when_absent {
-            if encoded > u64::from(quota - 1) * SEGMENT {
-                return None;
-            }
+        if let WhenAbsent::Replay { quota } = self.setup.policies.when_absent
+            && encoded > u64::from(quota - 1) * SEGMENT
+        {
+            return None;
         }
         self.records.push(Record { encoded, status: Status::Refused, aborted: false });
         Some(self.records.len() - 1)
