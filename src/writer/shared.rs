@@ -71,25 +71,23 @@ impl SharedFill {
         let fits = encoded <= rest as u64;
         // As for other records: a short one is not split, nor is a prefix.
         let split = encoded > (segment_bytes / SPLIT_SHARE) as u64 && rest >= layout.prefix_bytes().max(1);
-        let usable = if fits || split { rest } else { 0 };
-        let segments = encoded.saturating_sub(usable as u64).div_ceil(segment_bytes as u64);
+        let mut usable = if fits || split { rest } else { 0 };
         let slots = u64::from(lanes.first().map_or(0, |lane| lane.half.ring_slots()) / SLOTS_SHARE);
-        let kept = u64::from(usable > 0);
-        if segments + kept > u64::from(self.charge.limit()).min(slots) {
-            return false;
+        let most = u64::from(self.charge.limit()).min(slots);
+        loop {
+            let segments = encoded.saturating_sub(usable as u64).div_ceil(segment_bytes as u64);
+            if segments + u64::from(usable > 0) <= most && self.get_fresh(segments, lanes, cache) {
+                break;
+            }
+            if usable == 0 {
+                return false;
+            }
+            // What is left of the segment at hand is given up: closed, it can come back itself.
+            usable = 0;
+            self.segments.clear();
         }
         if usable == 0 {
             self.segments.clear();
-        }
-        while (self.fresh.len() as u64) < segments {
-            match self.pool.allocate(&self.charge, cache) {
-                Ok(open) => self.fresh.push(open),
-                Err(_) if self.relieve(lanes, cache) => {}
-                Err(_) => {
-                    self.fresh.clear();
-                    return false;
-                }
-            }
         }
         let mut cursor = RecordCursor::new(layout, record.remaining() as u32);
         if usable > 0 {
@@ -102,6 +100,21 @@ impl SharedFill {
             self.write_part(&mut cursor, record);
         }
         debug_assert!(cursor.remaining_bytes() == 0, "the segments were counted for the record");
+        true
+    }
+
+    /// Gets so many segments, or none.
+    fn get_fresh(&mut self, segments: u64, lanes: &mut [Lane], cache: &mut SegmentCache) -> bool {
+        while (self.fresh.len() as u64) < segments {
+            match self.pool.allocate(&self.charge, cache) {
+                Ok(open) => self.fresh.push(open),
+                Err(_) if self.relieve(lanes, cache) => {}
+                Err(_) => {
+                    self.fresh.clear();
+                    return false;
+                }
+            }
+        }
         true
     }
 

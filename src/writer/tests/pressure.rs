@@ -1,0 +1,173 @@
+//! Back-pressure: who waits is woken, whoever makes the room.
+
+use super::*;
+
+/// A writer that waits to get `short` into subpartition 0, and who counts its wake-ups.
+fn wait(writer: &mut RecordWriter, short: &[u8]) -> Arc<Woken> {
+    let woken = Arc::new(Woken::default());
+    let waker = Waker::from(woken.clone());
+    let polled = writer.poll_write(&mut Context::from_waker(&waker), 0, &mut &short[..]);
+    assert!(polled.is_pending(), "{polled:?}");
+    assert_eq!(woken.times(), 0);
+    woken
+}
+
+#[test]
+fn a_reader_that_passes_a_segment_wakes_the_writer() {
+    let bench = Bench::new();
+    let mut writer = bench.writer(config(1, 2));
+    let mut reader = bench.reader(&writer, 0, 1);
+    for number in 0..2 {
+        assert_eq!(writer.try_write(0, &record(number, SEGMENT - 4)), Ok(Written::Queued));
+    }
+    let short = record(2, 10);
+    let woken = wait(&mut writer, &short);
+    assert_eq!(
+        writer.why_blocked(0).to_string(),
+        "waiting for the reader: no memory, 2 of 2 segments in use"
+    );
+    assert_eq!(number_of(reader.next()), 0);
+    assert_eq!(number_of(reader.next()), 1);
+    assert!(woken.times() > 0);
+    assert_eq!(now(poll_of(&mut writer, &short)), Ok(Written::Queued));
+    assert_eq!(reader.numbers(), [2]);
+    drop((writer, reader));
+    bench.assert_whole();
+}
+
+fn number_of(got: Got) -> u32 {
+    match got {
+        Got::Record(bytes) => number(&bytes),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn poll_of<'a>(
+    writer: &'a mut RecordWriter,
+    short: &'a [u8],
+) -> impl Future<Output = Result<Written, WriteError>> + 'a {
+    std::future::poll_fn(move |cx| writer.poll_write(cx, 0, &mut &short[..]))
+}
+
+#[test]
+fn a_sibling_that_gives_floating_memory_back_wakes_the_writer() {
+    let bench = Bench::new();
+    let mut writer = bench.writer(config(2, 8).floating_segments(3));
+    let mut readers = bench.readers(&writer);
+    assert_eq!(writer.try_write(1, &record(0, 4 * SEGMENT - 4)), Ok(Written::Queued));
+    assert_eq!(writer.try_write(0, &record(0, SEGMENT - 4)), Ok(Written::Queued));
+    let short = record(1, 10);
+    let woken = wait(&mut writer, &short);
+    assert_eq!(writer.why_blocked(0), WhyBlocked::Floating { used: 1, max: 8 });
+    assert_eq!(readers[1].numbers(), [0]);
+    assert!(woken.times() > 0);
+    assert_eq!(now(poll_of(&mut writer, &short)), Ok(Written::Queued));
+    assert_eq!(readers[0].numbers(), [0, 1]);
+    drop((writer, readers));
+    bench.assert_whole();
+}
+
+#[test]
+fn a_release_ends_a_wait() {
+    let bench = Bench::new();
+    let mut writer = bench.writer(config(1, 1));
+    assert_eq!(writer.try_write(0, &record(0, SEGMENT - 4)), Ok(Written::Queued));
+    let short = record(1, 10);
+    let woken = wait(&mut writer, &short);
+    assert_eq!(bench.manager.release_job(PartitionId::default().job), 1);
+    assert!(woken.times() > 0);
+    let closed = WriteError::Closed { cause: crate::error::Cause::JobReleased };
+    assert_eq!(now(poll_of(&mut writer, &short)), Err(closed.clone()));
+    assert_eq!(writer.idle(), Ok(()), "nothing is under way any more");
+    assert_eq!(writer.write_blocking(0, &short), Err(closed.clone()));
+    assert_eq!(writer.try_write(0, &short), Err(TryWriteError::Write(closed.clone())));
+    assert_eq!(writer.broadcast_blocking(&short), Err(closed.clone()));
+    assert_eq!(writer.broadcast_blocking(&record(2, 1000)), Err(closed.clone()));
+    assert_eq!(writer.event_blocking(Target::All, &Event::Barrier(1)), Err(closed.clone()));
+    assert_eq!(writer.event_blocking(Target::One(0), &Event::Barrier(1)), Err(closed.clone()));
+    let event = PriorityEvent::new(b"p").unwrap();
+    assert_eq!(writer.priority_event_blocking(Target::All, event), Err(closed.clone()));
+    assert_eq!(writer.priority_event_blocking(Target::One(0), event), Err(closed.clone()));
+    assert_eq!(writer.finish_blocking(), Err(closed));
+    drop(writer);
+    bench.assert_whole();
+}
+
+#[test]
+fn the_next_attempt_ends_a_wait_for_retained_memory() {
+    let bench = Bench::new();
+    let retain = WhenAbsent::Retain { quota: 2, then: WhenRetained::Block };
+    let mut writer = bench.writer(config(1, 4).policies(Policies { when_absent: retain, ..policies() }));
+    drop(bench.reader(&writer, 0, 1));
+    assert_eq!(writer.try_write(0, &record(0, 2 * SEGMENT - 4)), Ok(Written::Queued));
+    let short = record(1, 10);
+    let woken = wait(&mut writer, &short);
+    assert_eq!(writer.why_blocked(0), WhyBlocked::Retained { used: 2, max: 2 });
+    let mut reader = bench.reader(&writer, 0, 2);
+    assert!(woken.times() > 0, "a bound reader's quota is larger");
+    assert_eq!(now(poll_of(&mut writer, &short)), Ok(Written::Queued));
+    assert_eq!(reader.numbers(), [0, 1]);
+    drop((writer, reader));
+    bench.assert_whole();
+}
+
+#[test]
+fn under_replay_it_waits_for_the_acknowledgement() {
+    let bench = Bench::new();
+    let replay = WhenAbsent::Replay { quota: 2 };
+    let mut writer = bench.writer(config(1, 4).policies(Policies { when_absent: replay, ..policies() }));
+    let mut reader = bench.reader(&writer, 0, 1);
+    assert_eq!(
+        writer.write_blocking(0, &record(0, 2 * SEGMENT)),
+        Err(WriteError::TooLong { bytes: 2 * SEGMENT as u64, max: SEGMENT as u64 })
+    );
+    for number in 0..2 {
+        assert_eq!(writer.try_write(0, &record(number, SEGMENT - 4)), Ok(Written::Queued));
+    }
+    let short = record(2, 10);
+    let woken = wait(&mut writer, &short);
+    assert_eq!(writer.why_blocked(0), WhyBlocked::Acknowledge { used: 2, max: 2 });
+    assert!(writer.why_blocked(0).to_string().contains("waiting for acknowledge"));
+    assert_eq!(number_of(reader.next()), 0);
+    assert_eq!(woken.times(), 0, "taken, and not consumed");
+    assert_eq!(number_of(reader.next()), 1);
+    assert_eq!(reader.next(), Got::Empty);
+    assert!(woken.times() > 0);
+    assert_eq!(now(poll_of(&mut writer, &short)), Ok(Written::Queued));
+    drop((writer, reader));
+    bench.assert_whole();
+}
+
+#[test]
+fn threads_that_park_are_woken() {
+    let bench = Bench::new();
+    let mut writer = bench.writer(config(1, 2));
+    let descriptor = writer.descriptor(0);
+    let bench = in_time(move || {
+        let producer = std::thread::spawn(move || {
+            for number in 0..3000 {
+                let bytes = record(number, 10 + (number as usize * 37) % 9000);
+                assert_eq!(writer.write_blocking(0, &bytes), Ok(Written::Queued));
+            }
+            writer.finish_blocking().unwrap();
+        });
+        let mut reader = bench.reader_at(&descriptor, 1);
+        let mut next = 0;
+        loop {
+            match reader.wait_next() {
+                Got::Record(bytes) => {
+                    assert_eq!(number(&bytes), next);
+                    next += 1;
+                }
+                Got::EndOfData => {}
+                Got::EndOfPartition => break,
+                other => panic!("{other:?}"),
+            }
+        }
+        assert_eq!(next, 3000);
+        producer.join().unwrap();
+        drop(reader);
+        bench
+    });
+    bench.assert_whole();
+}
