@@ -1,7 +1,7 @@
 //! A record to one subpartition, the long way: refused, under way, given up.
 
 use super::lane::Verdict;
-use super::{Doing, RecordWriter, TryWriteError, Written};
+use super::{Doing, RecordWriter, TryWriteError, Written, shared};
 use crate::error::{Cause, WriteError};
 use crate::subpartition::{Append, Blocked};
 use bytes::Buf;
@@ -22,9 +22,11 @@ impl RecordWriter {
             return Ok(Written::Queued);
         }
         self.begin(target, record.len())?;
-        if !self.has_room_for(target, record.len())
-            && !(self.sweep_shared() && self.has_room_for(target, record.len()))
-        {
+        let mut has_room = self.has_room_for(target, record.len());
+        if !has_room && self.sweep_shared() {
+            has_room = self.has_room_for(target, record.len());
+        }
+        if !has_room {
             return Err(TryWriteError::Full);
         }
         let mut source = record;
@@ -165,6 +167,6 @@ impl RecordWriter {
 
     /// Gives up shared segments, and private copies, that rings have passed. Tells whether there was one.
     pub(super) fn sweep_shared(&mut self) -> bool {
-        self.lanes.iter_mut().fold(false, |swept, lane| lane.half.sweep_shared() || swept)
+        shared::sweep(&mut self.lanes)
     }
 }

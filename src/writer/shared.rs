@@ -138,7 +138,7 @@ impl SharedFill {
     /// Gets a shared segment back: from rings that have passed it without having looked since, else by private
     /// copies for the few that lag, each on its own account. Tells whether it was worth another try.
     fn relieve(&mut self, lanes: &mut [Lane], cache: &mut SegmentCache) -> bool {
-        if lanes.iter_mut().fold(false, |swept, lane| lane.half.sweep_shared() || swept) {
+        if sweep(lanes) {
             return true;
         }
         while let Some(name) = self.live.pop_front() {
@@ -160,4 +160,9 @@ impl SharedFill {
         }
         false
     }
+}
+
+/// Gives up what the rings have passed: all of them look, whoever finds something.
+pub(super) fn sweep(lanes: &mut [Lane]) -> bool {
+    lanes.iter_mut().map(|lane| lane.half.sweep_shared()).filter(|swept| *swept).count() > 0
 }

@@ -6,9 +6,9 @@
 
 use super::RecordWriter;
 use crate::clock::{Clock, Moment};
-use crate::sync::{Waiter, thread};
+use crate::sync::{Parker, Waiter};
 use std::sync::Arc;
-use std::task::{Context, Poll, Wake, Waker};
+use std::task::{Context, Poll, Waker};
 
 #[derive(Debug)]
 pub(super) struct Waits {
@@ -20,26 +20,13 @@ pub(super) struct Waits {
     deadline: Option<Moment>,
     /// The last alarm that was set, and for whom: polls in between don't set it again.
     alarm: Option<(Moment, Waker)>,
-    /// The waker of the thread that blocked last.
-    parked: Option<(thread::ThreadId, Waker)>,
-}
-
-/// Wakes a thread that parks.
-struct Unpark(thread::Thread);
-
-impl Wake for Unpark {
-    fn wake(self: Arc<Self>) {
-        self.0.unpark();
-    }
-
-    fn wake_by_ref(self: &Arc<Self>) {
-        self.0.unpark();
-    }
+    /// The thread that blocked last: kept, so that blocking again allocates nothing.
+    parker: Option<Arc<Parker>>,
 }
 
 impl Waits {
     pub(super) fn new(waiter: Arc<Waiter>, clock: Arc<dyn Clock>) -> Self {
-        Self { waiter, clock, announced: false, deadline: None, alarm: None, parked: None }
+        Self { waiter, clock, announced: false, deadline: None, alarm: None, parker: None }
     }
 
     pub(super) fn clock(&self) -> &dyn Clock {
@@ -74,18 +61,12 @@ impl Waits {
         self.alarm = Some((at, waker.clone()));
     }
 
-    /// A waker of this thread: the same as long as it is the same thread.
-    fn parking_waker(&mut self) -> Waker {
-        let thread = thread::current();
-        if let Some((id, waker)) = &self.parked
-            && *id == thread.id()
-        {
-            return waker.clone();
+    /// The calling thread's parker: the same as long as it is the same thread.
+    fn parker(&mut self) -> Arc<Parker> {
+        match &self.parker {
+            Some(parker) if parker.is_current() => parker.clone(),
+            _ => self.parker.insert(Arc::new(Parker::current())).clone(),
         }
-        let id = thread.id();
-        let waker = Waker::from(Arc::new(Unpark(thread)));
-        self.parked = Some((id, waker.clone()));
-        waker
     }
 }
 
@@ -113,13 +94,13 @@ impl RecordWriter {
 
     /// Parks the thread until `poll` is ready.
     pub(super) fn park<R>(&mut self, mut poll: impl FnMut(&mut Self, &mut Context<'_>) -> Poll<R>) -> R {
-        let waker = self.waits.parking_waker();
-        let mut cx = Context::from_waker(&waker);
+        let parker = self.waits.parker();
+        let mut cx = Context::from_waker(parker.waker());
         loop {
             if let Poll::Ready(ready) = poll(self, &mut cx) {
                 return ready;
             }
-            thread::park();
+            parker.park(None);
         }
     }
 
@@ -129,8 +110,8 @@ impl RecordWriter {
         deadline: Moment,
         mut poll: impl FnMut(&mut Self, &mut Context<'_>) -> Poll<R>,
     ) -> Option<R> {
-        let waker = self.waits.parking_waker();
-        let mut cx = Context::from_waker(&waker);
+        let parker = self.waits.parker();
+        let mut cx = Context::from_waker(parker.waker());
         let mut armed = false;
         loop {
             if let Poll::Ready(ready) = poll(self, &mut cx) {
@@ -141,9 +122,9 @@ impl RecordWriter {
                 return None;
             }
             if !std::mem::replace(&mut armed, true) {
-                self.waits.clock.wake_at(deadline, &waker);
+                self.waits.clock.wake_at(deadline, parker.waker());
             }
-            thread::park();
+            parker.park(None);
         }
     }
 }

@@ -1,5 +1,7 @@
 //! Tests of the writer against local readers, over partitions of a real manager and in virtual time.
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests fail the test")]
+
 mod broadcast;
 mod cancel;
 mod ends;
@@ -24,6 +26,7 @@ use crate::record::Admission;
 use crate::subpartition::{
     Account, Amount, BindRequest, Flush, LocalReader, Next, Policies, WhenAbsent, WhenFull, WhenRetained,
 };
+use crate::sync::Parker;
 use std::future::Future;
 use std::pin::pin;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -139,7 +142,6 @@ impl Bench {
             partition: bound.partition,
             admission: Admission::new(1 << 25),
             bell,
-            sleeper: Arc::new(Unpark(std::thread::current())).into(),
         }
     }
 
@@ -153,21 +155,12 @@ impl Bench {
     }
 }
 
-struct Unpark(std::thread::Thread);
-
-impl Wake for Unpark {
-    fn wake(self: Arc<Self>) {
-        self.0.unpark();
-    }
-}
-
 /// A consumer of one subpartition.
 pub(super) struct Reader {
     pub(super) reader: LocalReader,
     partition: Arc<Partition>,
     admission: Admission,
     bell: Arc<Doorbell>,
-    sleeper: Waker,
 }
 
 impl Drop for Reader {
@@ -227,6 +220,7 @@ impl Reader {
     /// The next item, sleeping as a gate does: on the doorbell of the view's node.
     pub(super) fn wait_next(&mut self) -> Got {
         let node = self.reader.view().node().clone();
+        let parker = Parker::current();
         loop {
             self.bell.take_all(|node| node.clear());
             match self.next() {
@@ -235,8 +229,8 @@ impl Reader {
             }
             node.fall_quiet();
             let got = self.next();
-            if got == Got::Empty && self.bell.may_sleep(&self.sleeper) {
-                std::thread::park_timeout(PATIENCE);
+            if got == Got::Empty && self.bell.may_sleep(parker.waker()) {
+                parker.park(Some(PATIENCE));
             }
             node.stir();
             if got != Got::Empty {
