@@ -1,5 +1,6 @@
 //! How long the tests that can be any size are: `PIRN_TEST_SIZE=full` for a night, `small` (the default)
 //! for every change.
+#![forbid(unsafe_code)]
 
 /// `small` or `full`, as the environment asks.
 ///

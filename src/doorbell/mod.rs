@@ -154,11 +154,6 @@ impl Doorbell {
         self.waiter.retract();
         false
     }
-
-    /// Wakes the server without listing anything: for commands and deadlines.
-    pub(crate) fn wake(&self) -> bool {
-        self.waiter.notify()
-    }
 }
 
 impl Drop for Doorbell {

@@ -28,10 +28,6 @@ impl Hold {
         self.name
     }
 
-    pub(crate) fn pool(&self) -> &Arc<SegmentPool> {
-        &self.pool
-    }
-
     /// # Safety
     /// The bytes of `range` were committed by the write half and published to the caller: an edge leads
     /// from the commit to this call.
@@ -53,6 +49,7 @@ impl Hold {
     ///
     /// # Safety
     /// As for [`Hold::lend`].
+    #[allow(dead_code, reason = "for tests and models")]
     pub(crate) unsafe fn into_bytes(self, range: Range<usize>) -> Bytes {
         // SAFETY: the caller's promise is the same.
         unsafe { self.lend(range) }.into_bytes()
@@ -80,10 +77,7 @@ pub(crate) struct Lent {
 }
 
 impl Lent {
-    pub(crate) fn name(&self) -> SegmentName {
-        self.hold.name
-    }
-
+    #[allow(dead_code, reason = "for tests and models")]
     pub(crate) fn into_bytes(self) -> Bytes {
         Bytes::from_owner(self)
     }

@@ -71,7 +71,9 @@ mod segment;
 #[cfg(all(test, not(loom)))]
 mod tests;
 
-pub(crate) use budget::{Budget, Charge, Exhausted};
+#[allow(unused_imports, reason = "named by tests")]
+pub(crate) use budget::Budget;
+pub(crate) use budget::Charge;
 pub(crate) use cache::SegmentCache;
 pub use census::{Census, ClassCensus};
 pub use config::{MemoryConfig, MemoryError, SegmentClass};

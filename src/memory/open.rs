@@ -28,18 +28,9 @@ impl OpenSegment {
         self.name
     }
 
-    pub(crate) fn pool(&self) -> &Arc<SegmentPool> {
-        &self.pool
-    }
-
     /// Bytes of the segment.
     pub(crate) fn capacity(&self) -> usize {
         self.capacity
-    }
-
-    /// Bytes from the start that are final.
-    pub(crate) fn committed_len(&self) -> usize {
-        self.committed
     }
 
     /// Bytes to write to, at or beyond what is committed. They have some value already: zero, or what a
@@ -61,6 +52,7 @@ impl OpenSegment {
     }
 
     /// Bytes that were committed, read back.
+    #[allow(dead_code, reason = "for tests and models")]
     pub(crate) fn committed(&self, range: Range<usize>) -> &[u8] {
         assert!(range.end <= self.committed, "only committed bytes are read");
         // SAFETY: I2: below `committed` nobody writes while the write half is open, and this very owner

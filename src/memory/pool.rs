@@ -51,6 +51,7 @@ impl SegmentPool {
 
     /// A pool of any sizes: `(bytes of a segment, segments)` for each class from the smallest on.
     /// `granule` is the size of a tracked cell in models and divides every segment size.
+    #[allow(dead_code, reason = "for tests and models")]
     pub(crate) fn with_geometry(
         classes: &[(usize, u32)],
         granule: usize,
@@ -60,6 +61,7 @@ impl SegmentPool {
     }
 
     /// One class of `count` segments, none of them for orphans.
+    #[allow(dead_code, reason = "for tests and models")]
     pub(crate) fn for_model(
         segment_bytes: usize,
         granule: usize,

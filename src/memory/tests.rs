@@ -1,5 +1,8 @@
 //! Unit tests of memory on real threads, with the census as the judge.
 
+#![allow(clippy::unwrap_used, reason = "a test that can't go on panics")]
+
+use super::budget::Exhausted;
 use super::*;
 use crate::sync::Waiter;
 use std::sync::Arc;

@@ -111,7 +111,7 @@ impl Manager {
         secret: BindSecret,
     ) -> Result<WriterParts, CreateError> {
         lock(&self.registry).may_create(id, attempt)?;
-        let parts = Partition::new(&self.pool, self.me.clone(), id, attempt, config, secret)?;
+        let parts = Partition::create(&self.pool, self.me.clone(), id, attempt, config, secret)?;
         let mut registry = lock(&self.registry);
         if let Err(refused) = registry.may_create(id, attempt) {
             drop(registry);
@@ -148,16 +148,15 @@ impl Manager {
                 self.bind_at(&partition, descriptor, request, node).map(BindOutcome::Bound)
             }
             Found::NotYet => {
-                let now = self.clock.now();
-                let (ticket, replaced) = registry.waiting.add(
-                    &self.me,
-                    descriptor.clone(),
+                let waiting = Waiting {
+                    descriptor: descriptor.clone(),
                     request,
-                    node.clone(),
-                    answer.clone(),
-                    now,
-                    self.limits.most,
-                )?;
+                    node: node.clone(),
+                    answer: answer.clone(),
+                    since: self.clock.now(),
+                    number: 0,
+                };
+                let (ticket, replaced) = registry.waiting.add(&self.me, waiting, self.limits.most)?;
                 drop(registry);
                 if let Some(replaced) = replaced {
                     replaced.answer(Err(BindError::Superseded { newer: request.attempt }));

@@ -61,7 +61,7 @@ pub(crate) struct WriterParts {
 
 impl Partition {
     /// Reserves the memory and makes the subpartitions.
-    pub(crate) fn new(
+    pub(crate) fn create(
         pool: &Arc<SegmentPool>,
         manager: Weak<Manager>,
         id: PartitionId,

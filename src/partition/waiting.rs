@@ -29,7 +29,8 @@ pub(super) struct Waiting {
     pub(super) node: Arc<ReadyNode>,
     pub(super) answer: Arc<Inbox<BindAnswer>>,
     pub(super) since: Moment,
-    number: u64,
+    /// Given by the list: tells a bind from another that took its place.
+    pub(super) number: u64,
 }
 
 impl Waiting {
@@ -76,14 +77,11 @@ impl WaitingList {
     pub(super) fn add(
         &mut self,
         manager: &Weak<Manager>,
-        descriptor: ChannelDescriptor,
-        request: BindRequest,
-        node: Arc<ReadyNode>,
-        answer: Arc<Inbox<BindAnswer>>,
-        now: Moment,
+        mut waiting: Waiting,
         most: usize,
     ) -> Result<(Ticket, Option<Waiting>), BindError> {
-        let key = (descriptor.partition, descriptor.subpartition);
+        let request = waiting.request;
+        let key = (waiting.descriptor.partition, waiting.descriptor.subpartition);
         match self.by_key.get(&key) {
             Some(there) if there.request.attempt > request.attempt => {
                 return Err(BindError::Stale { presented: request.attempt, current: there.request.attempt });
@@ -101,7 +99,7 @@ impl WaitingList {
         }
         let number = self.next_number;
         self.next_number += 1;
-        let waiting = Waiting { descriptor, request, node, answer, since: now, number };
+        waiting.number = number;
         let replaced = self.by_key.insert(key, waiting);
         Ok((Ticket { manager: manager.clone(), key, number }, replaced))
     }

@@ -98,6 +98,7 @@ pub(crate) enum Refused {
 }
 
 /// One step of [`Assembler::next`].
+#[cfg(test)]
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Step<'a> {
     /// The payload of one record, without its prefix.
@@ -175,6 +176,7 @@ impl Assembler {
     /// or goes on with the half record held here. A payload that ran over ranges is valid until the next
     /// call, which gives its admission back ([`settle`](Self::settle) does so at once).
     #[inline]
+    #[cfg(test)]
     pub(crate) fn next<'a>(
         &'a mut self,
         facts: &EntryFacts,

@@ -35,9 +35,7 @@ mod write;
 #[cfg(all(test, not(loom)))]
 mod tests;
 
-pub(crate) use assemble::{Admission, Assembler, Found, Refused, Step};
+pub(crate) use assemble::{Admission, Assembler, Found, Refused};
 pub use layout::{LayoutError, RecordLayout};
-pub(crate) use walk::{
-    Boundary, ENTRY_BYTES_MAX, EntryFacts, First, UNIFORM_NONE, boundary_at_or_after, ends_until,
-};
-pub(crate) use write::{Piece, RecordCursor};
+pub(crate) use walk::{Boundary, EntryFacts, First, UNIFORM_NONE, boundary_at_or_after, ends_until};
+pub(crate) use write::RecordCursor;

@@ -1,5 +1,7 @@
 //! Random streams against a trivial model, and limits and garbage one by one.
 
+#![allow(clippy::unwrap_used, reason = "a test that can't go on panics")]
+
 mod limits;
 mod reading;
 pub(crate) mod stream;

@@ -5,14 +5,15 @@ use super::policy::{Flush, Policies, WhenAbsent};
 use super::position::{Amount, Position};
 use super::priority::PriorityRing;
 use super::ring::{Deferred, Ring};
+use super::settle::{BindRecord, Bound};
 use super::state::{Phase, State};
 use super::write::Inherited;
 use crate::doorbell::ReadyNode;
 use crate::error::Cause;
 use crate::id::{Attempt, BindEpoch, Incarnation};
-use crate::memory::{Charge, SegmentName, SegmentPool};
+use crate::memory::{Charge, SegmentPool};
 use crate::record::RecordLayout;
-use crate::sync::{Mutex, Ordering, Waiter, fence, lock, sync};
+use crate::sync::{Mutex, Waiter, fence, lock, sync};
 use std::sync::Arc;
 
 /// Who wants to read.
@@ -60,32 +61,6 @@ pub(crate) enum Ending {
     Fenced,
     /// It closed in order, after it had yielded so much since its begin.
     Closed { yielded: Amount },
-}
-
-/// What is known of the views so far; cold, under the mutex.
-#[derive(Debug)]
-struct BindRecord {
-    epoch: BindEpoch,
-    /// The newest attempt that ever bound.
-    newest: Option<(Attempt, Incarnation)>,
-    view: Option<Bound>,
-    delivered: Amount,
-    lost: Losses,
-    in_doubt: Amount,
-    dropped_events: DroppedEvents,
-    /// `lost` and `in_doubt` as the last grant left them.
-    told: (Losses, Amount),
-    acknowledged: bool,
-    released: Option<Cause>,
-    /// Where `written` and `taken` stood when a look found a publication that nobody was told of.
-    suspected: Option<(Position, Position)>,
-}
-
-#[derive(Debug)]
-struct Bound {
-    node: Arc<ReadyNode>,
-    account: Arc<ViewAccount>,
-    start: Amount,
 }
 
 /// See the module above.
@@ -245,11 +220,13 @@ impl Subpartition {
         true
     }
 
+    #[allow(dead_code, reason = "for tests and models")]
     pub(crate) fn is_end_acknowledged(&self) -> bool {
         lock(&self.record).acknowledged
     }
 
     /// Why the subpartition is released, if it is.
+    #[allow(dead_code, reason = "for tests and models")]
     pub(crate) fn released(&self) -> Option<Cause> {
         lock(&self.record).released.clone()
     }
@@ -274,14 +251,6 @@ impl Subpartition {
 
     pub(crate) fn policies(&self) -> &Policies {
         &self.policies
-    }
-
-    /// Lists the bound view's node, if there is one: for whoever changed something beside the ring.
-    pub(crate) fn ring_view(&self) {
-        let node = lock(&self.record).view.as_ref().map(|bound| bound.node.clone());
-        if let Some(node) = node {
-            node.ring();
-        }
     }
 
     /// Once a second: whether the view waits to be told of something that was published more than a look
@@ -363,173 +332,5 @@ impl Subpartition {
         }
         let written = published + self.counts.lost();
         Account { written, delivered, lost, in_doubt, queued, dropped_events }
-    }
-
-    // ---- steps of a transition, all under the mutex ----------------------------------------------------
-
-    /// Fences whoever reads, settles its account and applies the policy. The ring then belongs to
-    /// `record.epoch`, which no view has yet.
-    fn sever(&self, record: &mut BindRecord, ending: Ending, later: &mut Deferred<'_>) -> Severed {
-        let first = record.newest.is_none();
-        record.epoch = record.epoch.next();
-        let taken = self.ring.bump(record.epoch);
-        self.priority.bump(record.epoch);
-        let written = self.ring.written();
-        let old = record.view.take();
-        let mut severed = Severed {
-            at: taken,
-            skip: !first,
-            node: None,
-            held: [SegmentName::NONE; super::account::HELD_MAX],
-        };
-        if first {
-            return severed;
-        }
-        let mut from = taken;
-        if let Some(bound) = old {
-            from = self.settle(record, &bound, taken, written, ending, later);
-            for (name, held) in severed.held.iter_mut().zip(&bound.account.held) {
-                // Relaxed: noted before the take, which the bump has acquired (RING_E3).
-                *name = SegmentName::from_bits(held.load(Ordering::Relaxed));
-            }
-            severed.node = Some(bound.node);
-            record.dropped_events.priority += self.priority.drain(record.epoch);
-        }
-        if !record.acknowledged {
-            // Ends come again until they are acknowledged: `View::release` left them in the ring.
-            from = self.ring.first_end(self.ring.released_glance().position, from);
-        }
-        let keep = if self.policies.when_absent == WhenAbsent::Discard {
-            let end = self.ring.first_end(from, written);
-            self.drop_until(record, from, end, |lost| &mut lost.drained, later);
-            end
-        } else {
-            from
-        };
-        let (at, skip) = self.ring.align(keep, written, later);
-        self.drop_until(record, keep, at, |lost| &mut lost.skipped, later);
-        self.ring.set_taken(record.epoch, at);
-        self.release_until(record, at, later);
-        severed.at = at;
-        severed.skip = skip;
-        severed
-    }
-
-    /// Closes the account of a view that had taken everything up to `taken`. Returns where the next view
-    /// begins: there, or under Replay where the old one had consumed.
-    fn settle(
-        &self,
-        record: &mut BindRecord,
-        bound: &Bound,
-        taken: Position,
-        written: Position,
-        ending: Ending,
-        later: &mut Deferred<'_>,
-    ) -> Position {
-        // The entry first: amounts newer than it only mean that more is consumed (see `position_of`).
-        let entry = bound.account.consumed_entry();
-        let progress = self.ring.amount_at(taken, later).since(bound.start);
-        let open = unconsumed(progress, bound.account.consumed());
-        let consumed = progress.since(open);
-        let (delivered, skipped, aborted) = bound.account.shares(consumed);
-        record.delivered += delivered;
-        record.lost.skipped += skipped;
-        record.lost.aborted += aborted;
-        if matches!(self.policies.when_absent, WhenAbsent::Replay { .. }) {
-            return self.ring.position_of(entry, written, bound.start.bytes + consumed.bytes);
-        }
-        let in_doubt = match ending {
-            Ending::Fenced => open,
-            Ending::Closed { yielded } => unconsumed(yielded, bound.account.consumed()),
-        };
-        record.in_doubt += in_doubt;
-        record.lost.unread += open.since(in_doubt);
-        taken
-    }
-
-    /// Counts what lies between two places as lost for one cause, and moves `taken` behind it.
-    fn drop_until(
-        &self,
-        record: &mut BindRecord,
-        from: Position,
-        to: Position,
-        cause: impl FnOnce(&mut Losses) -> &mut Amount,
-        later: &mut Deferred<'_>,
-    ) {
-        if from == to {
-            return;
-        }
-        let lost = self.ring.amount_at(to, later).since(self.ring.amount_at(from, later));
-        *cause(&mut record.lost) += lost;
-        record.dropped_events += self.ring.events_between(from, to);
-        self.ring.set_taken(record.epoch, to);
-    }
-
-    fn release_until(&self, record: &BindRecord, to: Position, later: &mut Deferred<'_>) {
-        let released = self.ring.release(record.epoch, to, |name| later.drop_hold(name));
-        debug_assert!(released.is_ok(), "the epoch changes only under the mutex that is held here");
-    }
-
-    /// Losses, in doubt and dropped events so far, with the writer's own counts.
-    fn totals(&self, record: &BindRecord) -> (Losses, Amount, DroppedEvents) {
-        let (mut lost, mut events) = (record.lost, record.dropped_events);
-        self.counts.add_to(&mut lost, &mut events);
-        (lost, record.in_doubt, events)
-    }
-}
-
-impl BindRecord {
-    /// Whether the attempt may bind.
-    fn admit(&self, request: BindRequest) -> Result<(), Refusal> {
-        if self.released.is_some() {
-            return Err(Refusal::Released);
-        }
-        let Some((current, incarnation)) = self.newest else { return Ok(()) };
-        if request.attempt < current {
-            return Err(Refusal::Stale { presented: request.attempt, current });
-        }
-        if request.attempt == current && request.incarnation != incarnation {
-            return Err(Refusal::DuplicateAttempt { attempt: current });
-        }
-        Ok(())
-    }
-
-    /// Everything published that is not queued any more, when no view is bound.
-    fn settled(&self) -> Amount {
-        let lost = self.lost;
-        self.delivered
-            + self.in_doubt
-            + lost.drained
-            + lost.dropped_oldest
-            + lost.skipped
-            + lost.unread
-            + lost.aborted
-    }
-}
-
-/// What a transition leaves to be done once the mutex is free.
-#[derive(Debug)]
-#[must_use]
-struct Severed {
-    at: Position,
-    skip: bool,
-    node: Option<Arc<ReadyNode>>,
-    held: [SegmentName; super::account::HELD_MAX],
-}
-
-impl Severed {
-    /// Moves what the old view holds to the orphans' quota, drops what was let go, tells the old view that
-    /// it is fenced and the writer that something changed.
-    fn finish(self, sub: &Subpartition, later: Deferred<'_>) {
-        drop(later);
-        for name in self.held.into_iter().filter(|name| *name != SegmentName::NONE) {
-            let orphan = sub.pool().orphan(sub.pool().class_of(name));
-            // Full, or let go meanwhile: then it stays charged to the subpartition.
-            sub.pool().recharge(name, &sub.charge, orphan);
-        }
-        if let Some(node) = self.node {
-            node.ring();
-        }
-        sub.writer.notify();
     }
 }

@@ -25,7 +25,10 @@ use bytes::Bytes;
 #[derive(Debug)]
 pub(crate) enum Next<'a> {
     /// A record's payload.
-    Record(Payload<'a>),
+    Record(
+        #[allow(dead_code, reason = "a gate asks for it again with `record`, where it may lend it out")]
+        Payload<'a>,
+    ),
     Barrier(u64),
     Watermark(i64),
     Application(Bytes),

@@ -10,9 +10,12 @@
 //! - Every record is accounted for: see `account`.
 //!
 //! # A bind, step by step (all under the mutex of the bind record)
-//! 1. Compare attempts. 2. Fence: bump `taken`, `released` and the priority ring to the new epoch. 3. Settle
-//! the old view's account at the place it got to. 4. Drain, keep or rewind by policy; move to a record start.
-//! 5. Publish the state word. 6. After the mutex: fence, list the new view's node, wake the writer.
+//! 1. Compare attempts.
+//! 2. Fence: bump `taken`, `released` and the priority ring to the new epoch.
+//! 3. Settle the old view's account at the place it got to.
+//! 4. Drain, keep or rewind by policy; move to a record start.
+//! 5. Publish the state word.
+//! 6. After the mutex: fence, list the new view's node, wake the writer.
 //!
 //! A change to Unavailable is the same fence with the same steps, under an epoch that no view has: a late
 //! take or acknowledgement of the old reader fails from step 2 on.
@@ -30,20 +33,17 @@ mod policy;
 mod position;
 mod priority;
 mod ring;
+mod settle;
 mod slot;
 mod state;
 mod view;
 mod write;
 
 pub use account::{Account, DroppedEvents, Losses};
-pub(crate) use bind::{BindRequest, Ending, Grant, Refusal, Subpartition};
+pub(crate) use bind::{BindRequest, Grant, Refusal, Subpartition};
 pub(crate) use local::{Acked, LocalReader, Mark, Next};
-pub(crate) use payload::Payload;
 pub use policy::{BeforeFirstBind, Flush, Policies, WhenAbsent, WhenFull, WhenRetained};
 pub use position::Amount;
-pub(crate) use position::Position;
-pub(crate) use ring::{Fenced, Piece};
-pub(crate) use slot::Kind;
 pub use state::Phase;
 pub(crate) use view::View;
 pub(crate) use write::{Append, Blocked, EndKind, SPLIT_SHARE, SharedPart, WriteHalf};

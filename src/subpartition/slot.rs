@@ -66,11 +66,6 @@ impl Kind {
     pub(crate) const fn is_end(self) -> bool {
         matches!(self, Self::EndOfData | Self::EndOfPartition | Self::Failed)
     }
-
-    /// Whether nothing comes after it.
-    pub(crate) const fn is_last(self) -> bool {
-        matches!(self, Self::EndOfPartition | Self::Failed)
-    }
 }
 
 /// See the module's text. `base` and `records` of a slot are stored when the entry *before* it is closed,

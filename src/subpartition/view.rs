@@ -19,6 +19,7 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub(crate) struct View {
     sub: Arc<Subpartition>,
+    #[allow(dead_code, reason = "for tests and models")]
     node: Arc<ReadyNode>,
     account: Arc<ViewAccount>,
     epoch: BindEpoch,
@@ -45,10 +46,12 @@ impl View {
         }
     }
 
+    #[allow(dead_code, reason = "for tests and models")]
     pub(crate) fn epoch(&self) -> BindEpoch {
         self.epoch
     }
 
+    #[allow(dead_code, reason = "for tests and models")]
     pub(crate) fn node(&self) -> &Arc<ReadyNode> {
         &self.node
     }

@@ -32,9 +32,7 @@ mod primitives {
     pub(crate) use loom::{
         sync::{
             Mutex, MutexGuard,
-            atomic::{
-                AtomicBool, AtomicPtr, AtomicU8, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering,
-            },
+            atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering},
         },
         thread,
     };
@@ -42,9 +40,7 @@ mod primitives {
     pub(crate) use std::{
         sync::{
             Mutex, MutexGuard,
-            atomic::{
-                AtomicBool, AtomicPtr, AtomicU8, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering,
-            },
+            atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering},
         },
         thread,
     };
@@ -56,7 +52,7 @@ pub(crate) use park::Parker;
 pub(crate) use primitives::*;
 pub(crate) use queue::Queue;
 pub(crate) use region::Region;
-pub(crate) use waker::{Waiter, WakerSlot};
+pub(crate) use waker::Waiter;
 
 /// The ordering of one end of a numbered edge: `sync!(RING_E1.publish, Release)`.
 #[cfg(not(loom))]

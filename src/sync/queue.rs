@@ -19,14 +19,6 @@ impl<T> Queue<T> {
     pub(crate) fn pop(&self) -> Option<T> {
         self.0.pop()
     }
-
-    pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    pub(crate) fn len(&self) -> usize {
-        self.0.len()
-    }
 }
 
 /// The model of the queue: the array queue of numbered slots, with no more order between threads than
@@ -60,16 +52,16 @@ impl<T> Queue<T> {
 
     /// Gives the item back when the queue is full.
     pub(crate) fn push(&self, item: T) -> Result<(), T> {
-        use super::Ordering::{Acquire, Relaxed, Release};
+        use super::Ordering;
         loop {
-            let tail = self.tail.load(Relaxed);
+            let tail = self.tail.load(Ordering::Relaxed);
             let slot = &self.slots[tail % self.slots.len()];
-            let stamp = slot.stamp.load(Acquire);
+            let stamp = slot.stamp.load(Ordering::Acquire);
             if stamp == tail {
-                if self.tail.compare_exchange(tail, tail + 1, Relaxed, Relaxed).is_ok() {
+                if self.tail.compare_exchange(tail, tail + 1, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
                     // SAFETY: the exchange made the slot this thread's until the stamp is stored.
                     unsafe { slot.item.with_mut(|place| *place = Some(item)) };
-                    slot.stamp.store(tail + 1, Release);
+                    slot.stamp.store(tail + 1, Ordering::Release);
                     return Ok(());
                 }
             } else if stamp < tail {
@@ -80,31 +72,22 @@ impl<T> Queue<T> {
     }
 
     pub(crate) fn pop(&self) -> Option<T> {
-        use super::Ordering::{Acquire, Relaxed, Release};
+        use super::Ordering;
         loop {
-            let head = self.head.load(Relaxed);
+            let head = self.head.load(Ordering::Relaxed);
             let slot = &self.slots[head % self.slots.len()];
-            let stamp = slot.stamp.load(Acquire);
+            let stamp = slot.stamp.load(Ordering::Acquire);
             if stamp == head + 1 {
-                if self.head.compare_exchange(head, head + 1, Relaxed, Relaxed).is_ok() {
+                if self.head.compare_exchange(head, head + 1, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
                     // SAFETY: the exchange made the slot this thread's until the stamp is stored.
                     let item = unsafe { slot.item.with_mut(Option::take) };
-                    slot.stamp.store(head + self.slots.len(), Release);
+                    slot.stamp.store(head + self.slots.len(), Ordering::Release);
                     return item;
                 }
-            } else if self.tail.load(Relaxed) == head {
+            } else if self.tail.load(Ordering::Relaxed) == head {
                 return None;
             }
             loom::thread::yield_now();
         }
-    }
-
-    pub(crate) fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    pub(crate) fn len(&self) -> usize {
-        use super::Ordering::Relaxed;
-        self.tail.load(Relaxed).wrapping_sub(self.head.load(Relaxed)).min(self.slots.len())
     }
 }

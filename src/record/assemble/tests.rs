@@ -1,5 +1,7 @@
 //! Many channels of one gate under one bound on half records, and the limits of one.
 
+#![allow(clippy::unwrap_used, reason = "a test that can't go on panics")]
+
 use std::num::NonZeroU32;
 
 use proptest::{collection::vec, prelude::*};
@@ -337,7 +339,7 @@ fn a_hint_that_is_too_large_gives_way_to_the_prefix() {
 #[test]
 fn a_long_half_is_not_starved_by_short_ones() {
     let layout = RecordLayout::Lengths;
-    let facts = crate::record::EntryFacts { layout, first: First::at(0), uniform: UNIFORM_NONE };
+    let facts = EntryFacts { layout, first: First::at(0), uniform: UNIFORM_NONE };
     let mut admission = Admission::new(1_000);
     let begin = |assembler: &mut Assembler, admission: &mut Admission, bytes: u32| {
         let head = [&bytes.to_le_bytes()[..], &[1; 10]].concat();

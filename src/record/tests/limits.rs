@@ -2,7 +2,9 @@
 
 use std::num::NonZeroU32;
 
-use crate::record::{ENTRY_BYTES_MAX, First, LayoutError, Piece, RecordCursor, RecordLayout};
+use crate::record::walk::ENTRY_BYTES_MAX;
+use crate::record::write::Piece;
+use crate::record::{First, LayoutError, RecordCursor, RecordLayout};
 
 fn fixed(width: u32) -> RecordLayout {
     RecordLayout::Fixed(NonZeroU32::new(width).unwrap())

@@ -6,7 +6,9 @@ use super::{
     cases,
     stream::{Entry, Stream, plans},
 };
-use crate::record::{Admission, Assembler, EntryFacts, First, Found, RecordLayout, Step, UNIFORM_NONE};
+use crate::record::{
+    Admission, Assembler, EntryFacts, First, Found, RecordLayout, UNIFORM_NONE, assemble::Step,
+};
 
 /// The ranges in which an entry is taken: ends of published prefixes, or (`anywhere`) any bytes.
 fn ranges(

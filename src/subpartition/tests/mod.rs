@@ -12,7 +12,7 @@ mod stress;
 use super::*;
 use crate::doorbell::{Doorbell, ReadyNode};
 use crate::id::{Attempt, Incarnation};
-use crate::memory::{Budget, MemoryConfig, SegmentCache, SegmentClass, SegmentPool};
+use crate::memory::{MemoryConfig, SegmentCache, SegmentClass, SegmentPool};
 use crate::record::{Admission, RecordLayout};
 use crate::sync::Waiter;
 use std::sync::Arc;
@@ -71,7 +71,7 @@ impl Bench {
     }
 
     /// What the subpartition's memory is reserved by.
-    pub(super) fn budget(&self) -> &Arc<Budget> {
+    pub(super) fn budget(&self) -> &Arc<crate::memory::Budget> {
         self.sub.charge.budget()
     }
 

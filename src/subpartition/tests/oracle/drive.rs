@@ -7,9 +7,9 @@ use crate::doorbell::ReadyNode;
 use crate::error::Cause;
 use crate::event::{Event, PriorityEvent};
 use crate::id::{Attempt, Incarnation};
+use crate::subpartition::bind::Ending;
 use crate::subpartition::{
-    Account, Acked, Append, BindRequest, EndKind, Ending, Flush, LocalReader, Mark, Next, Refusal, View,
-    WhenAbsent,
+    Account, Acked, Append, BindRequest, EndKind, Flush, LocalReader, Mark, Next, Refusal, View, WhenAbsent,
 };
 use bytes::Bytes;
 use std::sync::Arc;
