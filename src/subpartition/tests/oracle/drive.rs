@@ -51,7 +51,6 @@ pub(in super::super) struct Oracle {
     pub(super) flag: Arc<Flag>,
     /// The bound reader found nothing after its node was cleared, and sleeps.
     pub(super) idle: bool,
-    pub(super) loss_seen: Option<crate::subpartition::Amount>,
     next_event: u64,
 }
 
@@ -66,7 +65,6 @@ impl Oracle {
             waiting: None,
             flag: Flag::new(),
             idle: false,
-            loss_seen: None,
             next_event: 0,
         }
     }
@@ -216,7 +214,9 @@ impl Oracle {
         incarnation: u64,
         explicit: bool,
     ) -> Result<usize, Refusal> {
-        let node = ReadyNode::new(&self.bench.bell, 0);
+        let node = ReadyNode::new(&self.bench.bell, self.model.readers.len() as u32);
+        let old = self.model.current;
+        let before = self.rung();
         let request = BindRequest { attempt: Attempt(attempt), incarnation: Incarnation(incarnation) };
         let grant = self.bench.sub.bind(request, &node);
         let told = self.model.bind(attempt, incarnation, explicit);
@@ -229,11 +229,17 @@ impl Oracle {
             (refusal, told) => {
                 let refusal = refusal.map(drop);
                 assert_eq!(refusal, told.map(drop));
+                if let Some(old) = old.filter(|old| before.contains(&(*old as u32))) {
+                    self.live[self.place_of(old)].reader.view().node().ring();
+                }
                 self.check();
                 return Err(refusal.unwrap_err());
             }
         };
-        self.loss_seen = Some(grant.writer_lost);
+        let rung = self.rung();
+        assert!(rung.contains(&node.token()), "the new reader looks at once");
+        assert!(old.is_none_or(|old| rung.contains(&(old as u32))), "the old one learns that it is fenced");
+        node.ring();
         let view = View::new(self.bench.sub.clone(), node, &grant);
         let reader = LocalReader::new(view, 1 << 20, explicit);
         let id = self.model.readers.len() - 1;
@@ -246,6 +252,16 @@ impl Oracle {
     /// A reader of a newer attempt than any before.
     pub(in super::super) fn bind(&mut self, attempt: u32) -> usize {
         self.bind_as(attempt, u64::from(attempt), false).unwrap()
+    }
+
+    /// Takes and clears what is listed.
+    fn rung(&self) -> Vec<u32> {
+        let mut rung = Vec::new();
+        self.bench.bell.take_all(|node| {
+            node.clear();
+            rung.push(node.token());
+        });
+        rung
     }
 
     fn place_of(&self, id: usize) -> usize {
@@ -307,7 +323,7 @@ impl Oracle {
 
     /// The thread that serves the readers turns to them: whatever is listed is cleared before it looks.
     fn wake(&mut self, place: usize) {
-        self.bench.bell.take_all(|node| node.clear());
+        self.rung();
         self.live[place].reader.view().node().stir();
         self.idle = false;
     }
@@ -341,10 +357,7 @@ impl Oracle {
             (Next::Watermark(time), Expect::Event(event)) => assert_eq!(*event, Event::Watermark(time)),
             (Next::Application(bytes), Expect::Event(event)) => assert_eq!(*event, Event::Application(bytes)),
             (Next::Priority(got), Expect::Priority(event)) => assert_eq!(got.as_bytes(), event),
-            (Next::Loss(got), Expect::Loss(amount)) => {
-                assert_eq!(got, *amount);
-                self.loss_seen = Some(got);
-            }
+            (Next::Loss(got), Expect::Loss(amount)) => assert_eq!(got, *amount),
             (Next::EndOfPartition { news }, Expect::EndOfPartition { news: expected }) => {
                 assert_eq!(news, *expected);
             }
@@ -386,7 +399,9 @@ impl Oracle {
         let Some(id) = self.model.current else { return };
         let place = self.place_of(id);
         let epoch = self.live[place].reader.view().epoch();
+        self.rung();
         assert!(self.bench.sub.make_unavailable(epoch, Ending::Fenced));
+        assert!(self.rung().contains(&(id as u32)), "it learns that it is fenced");
         assert!(!self.bench.sub.make_unavailable(epoch, Ending::Fenced), "once");
         self.model.outage();
         self.idle = false;
