@@ -1,4 +1,34 @@
-//! Pirn, a shuffle data plane.
+//! A shuffle data plane: moves records from the subpartitions of producer tasks to the input channels of
+//! consumer tasks, for engines that embed it.
+//!
+//! A [`Worker`] owns the memory of one process. A producer task gets a [`RecordWriter`] for its partition, a
+//! consumer task an [`InputGate`] over the subpartitions that it reads. Between them lies a lock-free ring of
+//! segments for each pair. A failed task is an event of its own channels, never of the job: healthy tasks go
+//! on, the replacement is fenced in by its attempt number, and every record is accounted for.
+//!
+//! # Guarantees
+//!
+//! 1. **Order**: records of one writer to one subpartition are yielded in the order written, whole.
+//! 2. **Once**: a record is handed to at most one reader of an attempt, and under `Discard` and `Retain` to at
+//!    most one reader at all. Under `Replay` it arrives at least once while its writer lives.
+//! 3. **The newest attempt reads.** Whatever the order in which attempts bind, the newest ends up as the
+//!    reader; older ones are refused ([`BindError::Stale`]) or fenced. Nobody waits for the old one.
+//! 4. **No torn record**: after a bind the first byte yielded is the first byte of a record.
+//! 5. **The account**: `written = delivered + lost + in doubt + queued`, in records and bytes, exactly at every
+//!    quiet point ([`Account`]). Losses say their cause.
+//! 6. **Bounded memory**: the arena is mapped at start; a partition reserves its part or isn't created. One
+//!    absent consumer never takes the memory of its siblings.
+//! 7. **No waiting in `poll_*`**: nothing blocks but the calls whose names say so.
+//!
+//! # Not here
+//!
+//! Scheduling, checkpoints, state, serialisation: they are the engine's. Events carry the engine's barriers
+//! and watermarks in order; nothing blocks on them by itself. This version moves records within one process.
+//!
+//! # Map
+//!
+//! [`Worker`] → [`PartitionConfig`], [`RecordWriter`], [`ChannelDescriptor`] → [`GateConfig`], [`InputGate`],
+//! [`Item`]. Policies: [`Policies`]. Numbers: [`Worker::snapshot`]. `docs/ARCHITECTURE.md` has the picture.
 
 mod clock;
 mod doorbell;
@@ -45,3 +75,9 @@ pub use writer::{
     Broadcast, Finish, Forward, Hash, Partitioner, Reach, RecordSink, RecordWriter, RoundRobin, SendEvent,
     Target, TryWriteError, WaitError, WhyBlocked as WhyWriterBlocked, Write, Written,
 };
+
+/// The README's program, compiled and run with the tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+#[derive(Debug)]
+pub struct Readme;
