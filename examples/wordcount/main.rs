@@ -17,9 +17,9 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 /// How often each word occurs.
-pub type Counts = HashMap<Box<[u8]>, u64>;
+pub(crate) type Counts = HashMap<Box<[u8]>, u64>;
 /// Any error, with its text.
-pub type AnyError = Box<dyn Error + Send + Sync>;
+pub(crate) type AnyError = Box<dyn Error + Send + Sync>;
 
 /// Counts words by a shuffle between tasks, and checks the sums.
 #[derive(Parser, Debug)]
@@ -81,7 +81,7 @@ fn run(arguments: &Arguments) -> Result<bool, AnyError> {
 }
 
 /// One more of a word.
-pub fn add(counts: &mut Counts, word: &[u8]) {
+pub(crate) fn add(counts: &mut Counts, word: &[u8]) {
     match counts.get_mut(word) {
         Some(count) => *count += 1,
         None => {

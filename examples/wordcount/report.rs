@@ -9,18 +9,18 @@ use std::time::Duration;
 const SHOWN: usize = 8;
 
 /// Both counts and how long they took.
-pub struct Outcome {
-    pub files: usize,
-    pub bytes: u64,
-    pub shuffle_time: Duration,
-    pub single_time: Duration,
-    pub expected: Counts,
-    pub shuffled: Vec<Shuffled>,
+pub(crate) struct Outcome {
+    pub(crate) files: usize,
+    pub(crate) bytes: u64,
+    pub(crate) shuffle_time: Duration,
+    pub(crate) single_time: Duration,
+    pub(crate) expected: Counts,
+    pub(crate) shuffled: Vec<Shuffled>,
 }
 
 impl Outcome {
     /// Whether every word has the same count on both ways, and no word came to two consumers.
-    pub fn is_right(&self) -> bool {
+    pub(crate) fn is_right(&self) -> bool {
         self.first_difference().is_none()
     }
 
@@ -39,7 +39,7 @@ impl Outcome {
     }
 
     /// Prints the table on standard output.
-    pub fn print(&self) {
+    pub(crate) fn print(&self) {
         let words: u64 = self.expected.values().sum();
         let mut table = Table::new();
         table.load_style(UTF8_FULL_CONDENSED);

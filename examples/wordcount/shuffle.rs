@@ -16,13 +16,13 @@ const WORD_BYTES_MAX: usize = 1 << 30;
 
 /// One consumer's words and how often each was there.
 #[derive(Debug)]
-pub struct Shuffled {
-    pub counts: Counts,
-    pub records: u64,
+pub(crate) struct Shuffled {
+    pub(crate) counts: Counts,
+    pub(crate) records: u64,
 }
 
 /// Counts the words of `files` with `producers` reading and `consumers` counting tasks.
-pub fn count(
+pub(crate) fn count(
     files: &[TextFile],
     producers: u32,
     consumers: u32,

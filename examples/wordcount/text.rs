@@ -11,14 +11,14 @@ const DEFAULT_TEXT_BYTES: u64 = 64 << 20;
 
 /// A file and its size when it was listed.
 #[derive(Clone, Debug)]
-pub struct TextFile {
-    pub path: PathBuf,
-    pub bytes: u64,
+pub(crate) struct TextFile {
+    pub(crate) path: PathBuf,
+    pub(crate) bytes: u64,
 }
 
 /// The files named, or real text that every machine which built this has: the sources of the crates in
 /// cargo's home; else this repository's own.
-pub fn files(named: &[PathBuf]) -> io::Result<Vec<TextFile>> {
+pub(crate) fn files(named: &[PathBuf]) -> io::Result<Vec<TextFile>> {
     if !named.is_empty() {
         return named
             .iter()
@@ -61,7 +61,7 @@ fn collect(folder: &Path, found: &mut Vec<TextFile>) -> io::Result<()> {
 
 /// Calls `word` for every maximal run of bytes that aren't ASCII white space. The text is bytes: it need
 /// not be UTF-8, and a word may be as long as the file.
-pub fn for_each_word<E: From<io::Error>>(
+pub(crate) fn for_each_word<E: From<io::Error>>(
     path: &Path,
     mut progress: impl FnMut(u64),
     mut word: impl FnMut(&[u8]) -> Result<(), E>,
