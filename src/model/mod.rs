@@ -10,6 +10,8 @@
 mod inbox;
 #[path = "../../loom_tests/memory.rs"]
 mod memory;
+#[path = "../../loom_tests/shared.rs"]
+mod shared;
 #[path = "../../loom_tests/sync.rs"]
 mod sync;
 
@@ -28,7 +30,7 @@ pub struct Model {
 
 /// All models, in the order of their files.
 pub fn all() -> Vec<Model> {
-    [sync::MODELS, memory::MODELS, inbox::MODELS].concat()
+    [sync::MODELS, memory::MODELS, inbox::MODELS, shared::MODELS].concat()
 }
 
 /// The site that `PIRN_MUTANT` weakens in this process, if it names one.

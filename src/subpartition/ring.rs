@@ -59,7 +59,7 @@ use super::slot::{Entry, Kind, Slot};
 use crate::id::BindEpoch;
 use crate::memory::{SegmentName, SegmentPool};
 use crate::record::{Boundary, EntryFacts, RecordLayout, boundary_at_or_after, ends_until};
-use crate::sync::{AtomicU32, AtomicU64, CachePadded, Ordering, check, sync};
+use crate::sync::{AtomicU32, AtomicU64, CachePadded, Ordering, check, spin_loop, sync};
 use std::sync::Arc;
 
 /// The caller's bind epoch is no longer the ring's: a newer reader has it, or nobody.
@@ -440,7 +440,7 @@ impl Ring {
                 return result;
             }
             // A private copy took the segment's place between the two lines above; the slot names it now.
-            std::hint::spin_loop();
+            spin_loop();
         }
     }
 }

@@ -30,6 +30,7 @@ mod waker;
 mod primitives {
     #[cfg(loom)]
     pub(crate) use loom::{
+        hint::spin_loop,
         sync::{
             Mutex, MutexGuard,
             atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering},
@@ -38,6 +39,7 @@ mod primitives {
     };
     #[cfg(not(loom))]
     pub(crate) use std::{
+        hint::spin_loop,
         sync::{
             Mutex, MutexGuard,
             atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering},
