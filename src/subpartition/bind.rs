@@ -12,7 +12,7 @@ use crate::error::Cause;
 use crate::id::{Attempt, BindEpoch, Incarnation};
 use crate::memory::{Charge, SegmentName, SegmentPool};
 use crate::record::RecordLayout;
-use crate::sync::{Mutex, Ordering, Waiter, fence, lock, sync};
+use crate::sync::{Mutex, Ordering, Waiter, lock};
 use std::sync::Arc;
 
 /// Who wants to read.
@@ -174,8 +174,9 @@ impl Subpartition {
         let account = Arc::new(ViewAccount::new(start.entry));
         let begin = self.ring.amount_at(start, &mut later);
         record.view = Some(Bound { node: node.clone(), account: account.clone(), start: begin });
-        let writer_lost = self.counts.lost();
-        let (lost, in_doubt, _) = self.totals(&record);
+        // One reading for both: what is in the report isn't in the LOSS entry's surplus over `writer_lost`.
+        let by_writer = self.counts.losses();
+        let (lost, in_doubt, _) = self.totals(&record, &by_writer);
         let (told_lost, told_doubt) = std::mem::replace(&mut record.told, (lost, in_doubt));
         let grant = Grant {
             epoch,
@@ -185,13 +186,14 @@ impl Subpartition {
             account,
             lost: lost.since(&told_lost),
             in_doubt: in_doubt.since(told_doubt),
-            writer_lost,
+            writer_lost: by_writer.total(),
             ended: record.acknowledged,
         };
         drop(record);
-        fence(sync!(BIND_F1.binder, SeqCst));
-        node.ring();
+        // The writer's notification first: its fence (WAKE_F1.notifier) stands between the word above and
+        // whatever look follows on the ring below or on the grant, which is the binder's side of BIND_F1.
         severed.finish(self, later);
+        node.ring();
         Ok(grant)
     }
 
@@ -348,7 +350,8 @@ impl Subpartition {
     pub(crate) fn account(&self) -> Account {
         let record = lock(&self.record);
         let published = self.counts.published();
-        let (mut lost, in_doubt, dropped_events) = self.totals(&record);
+        let by_writer = self.counts.losses();
+        let (mut lost, in_doubt, dropped_events) = self.totals(&record, &by_writer);
         let mut delivered = record.delivered;
         let mut queued = published.since(record.settled());
         if let Some(bound) = &record.view {
@@ -361,7 +364,7 @@ impl Subpartition {
             lost.aborted += aborted;
             queued = waiting;
         }
-        let written = published + self.counts.lost();
+        let written = published + by_writer.total();
         Account { written, delivered, lost, in_doubt, queued, dropped_events }
     }
 
@@ -393,8 +396,9 @@ impl Subpartition {
                 *name = SegmentName::from_bits(held.load(Ordering::Relaxed));
             }
             severed.node = Some(bound.node);
-            record.dropped_events.priority += self.priority.drain(record.epoch);
         }
+        // Also what a writer sent that hadn't heard of the outage yet.
+        record.dropped_events.priority += self.priority.drain(record.epoch);
         if !record.acknowledged {
             // Ends come again until they are acknowledged: `View::release` left them in the ring.
             from = self.ring.first_end(self.ring.released_glance().position, from);
@@ -471,9 +475,11 @@ impl Subpartition {
     }
 
     /// Losses, in doubt and dropped events so far, with the writer's own counts.
-    fn totals(&self, record: &BindRecord) -> (Losses, Amount, DroppedEvents) {
-        let (mut lost, mut events) = (record.lost, record.dropped_events);
-        self.counts.add_to(&mut lost, &mut events);
+    fn totals(&self, record: &BindRecord, by_writer: &Losses) -> (Losses, Amount, DroppedEvents) {
+        let Losses { discarded, overflowed, aborted, .. } = *by_writer;
+        let lost = Losses { discarded, overflowed, aborted: record.lost.aborted + aborted, ..record.lost };
+        let mut events = record.dropped_events;
+        events += self.counts.dropped_events();
         (lost, record.in_doubt, events)
     }
 }

@@ -12,15 +12,17 @@
 //! # A bind, step by step (all under the mutex of the bind record)
 //! 1. Compare attempts. 2. Fence: bump `taken`, `released` and the priority ring to the new epoch. 3. Settle
 //! the old view's account at the place it got to. 4. Drain, keep or rewind by policy; move to a record start.
-//! 5. Publish the state word. 6. After the mutex: fence, list the new view's node, wake the writer.
+//! 5. Publish the state word. 6. After the mutex: wake the writer (a fence in any case), list the new view's
+//! node.
 //!
 //! A change to Unavailable is the same fence with the same steps, under an epoch that no view has: a late
 //! take or acknowledgement of the old reader fails from step 2 on.
 //!
 //! # Edges
 //! `BIND_F1` (fences): the writer publishes, fences, loads the state word, rings the node of that epoch; the
-//! binder publishes the word, fences, lists its own node. Either the writer rings the new node, or the new
-//! view's first look sees the publication. The mutex orders transitions among themselves.
+//! binder publishes the word, fences (the writer's notification has the fence: `WAKE_F1.notifier`), lists its
+//! own node. Either the writer rings the new node, or the new view's first look sees the publication. The
+//! mutex orders transitions among themselves.
 
 mod account;
 mod bind;
@@ -28,9 +30,9 @@ mod local;
 mod payload;
 mod policy;
 mod position;
-mod priority;
-mod ring;
-mod slot;
+pub(crate) mod priority;
+pub(crate) mod ring;
+pub(crate) mod slot;
 mod state;
 mod view;
 mod write;

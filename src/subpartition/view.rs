@@ -12,7 +12,7 @@ use crate::doorbell::ReadyNode;
 use crate::event::PriorityEvent;
 use crate::id::BindEpoch;
 use crate::memory::SegmentName;
-use crate::sync::{AtomicU64, Ordering};
+use crate::sync::{AtomicU64, Ordering, spin_loop};
 use std::sync::Arc;
 
 /// See the module's text. Dropping it without [`View::close`] leaves in doubt what it had not consumed.
@@ -82,7 +82,9 @@ impl View {
                 if ring.written() == self.at {
                     return Ok(skipped);
                 }
-                // A private copy took the place of a shared segment meanwhile: the slot names it now.
+                // A private copy took the place of a shared segment meanwhile: the slot names it now. Or this
+                // view is fenced, and the epoch that says so is on its way here.
+                spin_loop();
                 continue;
             }
             self.note_held(pieces);

@@ -30,6 +30,7 @@ mod waker;
 mod primitives {
     #[cfg(loom)]
     pub(crate) use loom::{
+        hint::spin_loop,
         sync::{
             Mutex, MutexGuard,
             atomic::{
@@ -40,6 +41,7 @@ mod primitives {
     };
     #[cfg(not(loom))]
     pub(crate) use std::{
+        hint::spin_loop,
         sync::{
             Mutex, MutexGuard,
             atomic::{
