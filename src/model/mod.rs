@@ -6,14 +6,26 @@
 
 #![allow(clippy::unwrap_used, reason = "a panic is how a model turns red")]
 
+#[path = "../../loom_tests/bind.rs"]
+mod bind;
+#[path = "../../loom_tests/doorbell.rs"]
+mod doorbell;
 #[path = "../../loom_tests/inbox.rs"]
 mod inbox;
 #[path = "../../loom_tests/memory.rs"]
 mod memory;
+#[path = "../../loom_tests/priority.rs"]
+mod priority;
+#[path = "../../loom_tests/ring.rs"]
+mod ring;
 #[path = "../../loom_tests/shared.rs"]
 mod shared;
+#[path = "../../loom_tests/support.rs"]
+mod support;
 #[path = "../../loom_tests/sync.rs"]
 mod sync;
+#[path = "../../loom_tests/write.rs"]
+mod write;
 
 /// One concurrent program, explored in all its interleavings.
 #[derive(Debug, Clone, Copy)]
@@ -30,7 +42,18 @@ pub struct Model {
 
 /// All models, in the order of their files.
 pub fn all() -> Vec<Model> {
-    [sync::MODELS, memory::MODELS, inbox::MODELS, shared::MODELS].concat()
+    [
+        sync::MODELS,
+        memory::MODELS,
+        doorbell::MODELS,
+        inbox::MODELS,
+        ring::MODELS,
+        shared::MODELS,
+        priority::MODELS,
+        bind::MODELS,
+        write::MODELS,
+    ]
+    .concat()
 }
 
 /// The site that `PIRN_MUTANT` weakens in this process, if it names one.

@@ -3,10 +3,15 @@
 //! While the writer's process lives, `written = delivered + lost + in doubt + queued` holds exactly at every
 //! quiet point, in records and in stream bytes. Each count has one owner: the writer counts what it never
 //! put into the ring or broke off; whoever moved `taken` past a record's last byte counts that record.
+//!
+//! # Edges
+//! `ACCT_E1` consumed (view → binder): what of it was skipped or broken off, so that it isn't counted as
+//! delivered. `ACCT_E2` consumed entry (view → binder): the amount that was consumed up to there, so that a
+//! replay leaves no record out. What a view holds is noted before its take (`RING_E3`).
 
 use super::position::Amount;
 use crate::memory::SegmentName;
-use crate::sync::{AtomicU32, AtomicU64, CachePadded, Ordering};
+use crate::sync::{AtomicU32, AtomicU64, CachePadded, Ordering, sync};
 
 /// Records that certainly never reached a reader, by cause. The causes never overlap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -198,20 +203,28 @@ impl WriterCounts {
 
     /// All that the writer itself dropped: what a LOSS entry carries.
     pub(super) fn lost(&self) -> Amount {
-        self.cold.discarded.get() + self.cold.overflowed.get() + self.cold.aborted.get()
+        self.losses().total()
     }
 
-    pub(super) fn add_to(&self, losses: &mut Losses, events: &mut DroppedEvents) {
-        losses.discarded = self.cold.discarded.get();
-        losses.overflowed = self.cold.overflowed.get();
-        losses.aborted += self.cold.aborted.get();
+    /// The same by cause. The writer may be dropping the next record meanwhile: whoever needs two answers
+    /// that belong together makes both of one reading.
+    pub(super) fn losses(&self) -> Losses {
+        Losses {
+            discarded: self.cold.discarded.get(),
+            overflowed: self.cold.overflowed.get(),
+            aborted: self.cold.aborted.get(),
+            ..Losses::default()
+        }
+    }
+
+    pub(super) fn dropped_events(&self) -> DroppedEvents {
         // Relaxed: statistics.
-        *events += DroppedEvents {
+        DroppedEvents {
             barriers: self.cold.barriers.load(Ordering::Relaxed),
             watermarks: self.cold.watermarks.load(Ordering::Relaxed),
             application: self.cold.application.load(Ordering::Relaxed),
             priority: self.cold.priority.load(Ordering::Relaxed),
-        };
+        }
     }
 }
 
@@ -256,19 +269,20 @@ fn unpack(bits: u64) -> Amount {
 }
 
 impl ViewAccount {
-    /// View: everything up to `since_begin` (counted from the view's begin) is consumed.
+    /// View: everything up to `since_begin` (counted from the view's begin) is consumed. The binder may read
+    /// an older word; what it misses is in doubt, which is true.
     pub(crate) fn set_consumed(&self, since_begin: Amount) {
-        // Relaxed: the binder may read an older word; what it misses is in doubt, which is true.
-        self.consumed.store(pack(since_begin), Ordering::Relaxed);
+        self.consumed.store(pack(since_begin), sync!(ACCT_E1.consume, Release));
     }
 
     /// View: every entry before `entry` is consumed. Stored after the amounts, read before them.
     pub(crate) fn set_consumed_entry(&self, entry: u16) {
-        self.consumed_entry.store(u32::from(entry), Ordering::Relaxed); // Relaxed: as above
+        self.consumed_entry.store(u32::from(entry), sync!(ACCT_E2.consume, Release));
     }
 
     pub(crate) fn add_skipped(&self, amount: Amount) {
-        // Relaxed: one writer; a binder that misses it has what was skipped in doubt.
+        // Relaxed: one writer; a binder that misses it has what was skipped in doubt, and one that sees it
+        // consumed sees it skipped (ACCT_E1).
         let sum = unpack(self.skipped.load(Ordering::Relaxed)) + amount;
         self.skipped.store(pack(sum), Ordering::Relaxed);
     }
@@ -276,15 +290,15 @@ impl ViewAccount {
     /// View: so many bytes of what is consumed are of records that were broken off. Stored before the
     /// amounts, read after them: what isn't whole is never taken for delivered.
     pub(crate) fn set_aborted(&self, bytes: u64) {
-        self.aborted_bytes.store(bytes, Ordering::Relaxed); // Relaxed: one writer, read at quiet points
+        self.aborted_bytes.store(bytes, Ordering::Relaxed); // Relaxed: one writer; released by ACCT_E1
     }
 
     pub(super) fn consumed(&self) -> Amount {
-        unpack(self.consumed.load(Ordering::Relaxed)) // Relaxed: see `set_consumed`
+        unpack(self.consumed.load(sync!(ACCT_E1.settle, Acquire)))
     }
 
     pub(super) fn consumed_entry(&self) -> u16 {
-        self.consumed_entry.load(Ordering::Relaxed) as u16 // Relaxed: see `set_consumed`
+        self.consumed_entry.load(sync!(ACCT_E2.settle, Acquire)) as u16
     }
 
     pub(super) fn skipped(&self) -> Amount {

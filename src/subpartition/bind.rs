@@ -13,7 +13,7 @@ use crate::error::Cause;
 use crate::id::{Attempt, BindEpoch, Incarnation};
 use crate::memory::{Charge, SegmentPool};
 use crate::record::RecordLayout;
-use crate::sync::{Mutex, Waiter, fence, lock, sync};
+use crate::sync::{Mutex, Waiter, lock};
 use std::sync::Arc;
 
 /// Who wants to read.
@@ -149,8 +149,9 @@ impl Subpartition {
         let account = Arc::new(ViewAccount::new(start.entry));
         let begin = self.ring.amount_at(start, &mut later);
         record.view = Some(Bound { node: node.clone(), account: account.clone(), start: begin });
-        let writer_lost = self.counts.lost();
-        let (lost, in_doubt, _) = self.totals(&record);
+        // One reading for both: what is in the report isn't in the LOSS entry's surplus over `writer_lost`.
+        let by_writer = self.counts.losses();
+        let (lost, in_doubt, _) = self.totals(&record, &by_writer);
         let (told_lost, told_doubt) = std::mem::replace(&mut record.told, (lost, in_doubt));
         let grant = Grant {
             epoch,
@@ -160,13 +161,14 @@ impl Subpartition {
             account,
             lost: lost.since(&told_lost),
             in_doubt: in_doubt.since(told_doubt),
-            writer_lost,
+            writer_lost: by_writer.total(),
             ended: record.acknowledged,
         };
         drop(record);
-        fence(sync!(BIND_F1.binder, SeqCst));
-        node.ring();
+        // The writer's notification first: its fence (WAKE_F1.notifier) stands between the word above and
+        // whatever look follows on the ring below or on the grant, which is the binder's side of BIND_F1.
         severed.finish(self, later);
+        node.ring();
         Ok(grant)
     }
 
@@ -317,7 +319,8 @@ impl Subpartition {
     pub(crate) fn account(&self) -> Account {
         let record = lock(&self.record);
         let published = self.counts.published();
-        let (mut lost, in_doubt, dropped_events) = self.totals(&record);
+        let by_writer = self.counts.losses();
+        let (mut lost, in_doubt, dropped_events) = self.totals(&record, &by_writer);
         let mut delivered = record.delivered;
         let mut queued = published.since(record.settled());
         if let Some(bound) = &record.view {
@@ -330,7 +333,7 @@ impl Subpartition {
             lost.aborted += aborted;
             queued = waiting;
         }
-        let written = published + self.counts.lost();
+        let written = published + by_writer.total();
         Account { written, delivered, lost, in_doubt, queued, dropped_events }
     }
 }

@@ -15,15 +15,16 @@
 //! 3. Settle the old view's account at the place it got to.
 //! 4. Drain, keep or rewind by policy; move to a record start.
 //! 5. Publish the state word.
-//! 6. After the mutex: fence, list the new view's node, wake the writer.
+//! 6. After the mutex: wake the writer (a fence in any case), list the new view's node.
 //!
 //! A change to Unavailable is the same fence with the same steps, under an epoch that no view has: a late
 //! take or acknowledgement of the old reader fails from step 2 on.
 //!
 //! # Edges
 //! `BIND_F1` (fences): the writer publishes, fences, loads the state word, rings the node of that epoch; the
-//! binder publishes the word, fences, lists its own node. Either the writer rings the new node, or the new
-//! view's first look sees the publication. The mutex orders transitions among themselves.
+//! binder publishes the word, fences (the writer's notification has the fence: `WAKE_F1.notifier`), lists its
+//! own node. Either the writer rings the new node, or the new view's first look sees the publication. The
+//! mutex orders transitions among themselves.
 
 mod account;
 mod bind;
@@ -31,19 +32,25 @@ mod local;
 mod payload;
 mod policy;
 mod position;
-mod priority;
-mod ring;
+pub(crate) mod priority;
+pub(crate) mod ring;
 mod settle;
-mod slot;
+pub(crate) mod slot;
 mod state;
 mod view;
 mod write;
 
 pub use account::{Account, DroppedEvents, Losses};
+#[allow(unused_imports, reason = "for tests and models")]
+pub(crate) use bind::Ending;
 pub(crate) use bind::{BindRequest, Grant, Refusal, Subpartition};
 pub(crate) use local::{Acked, LocalReader, Mark, Next};
 pub use policy::{BeforeFirstBind, Flush, Policies, WhenAbsent, WhenFull, WhenRetained};
 pub use position::Amount;
+#[allow(unused_imports, reason = "for tests and models")]
+pub(crate) use position::Position;
+#[allow(unused_imports, reason = "for tests and models")]
+pub(crate) use slot::Kind;
 pub use state::Phase;
 pub(crate) use view::View;
 pub(crate) use write::{Append, Blocked, EndKind, SPLIT_SHARE, SharedPart, WriteHalf};

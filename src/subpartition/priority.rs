@@ -15,7 +15,8 @@
 //!
 //! # Edges
 //! `PRIO_E1` tail (push → take): the message's words. `PRIO_E2` head (take → push): the reader has read the
-//! words that the writer now overwrites. `PRIO_E3` epoch comparison: an older reader takes nothing.
+//! words that the writer now overwrites; (take → bump): the binder sees every push that the reader saw.
+//! `PRIO_E3` epoch comparison: an older reader takes nothing.
 
 use crate::event::PriorityEvent;
 use crate::id::BindEpoch;
@@ -97,11 +98,12 @@ impl PriorityRing {
     /// Binder: only `epoch` takes from here on.
     pub(crate) fn bump(&self, epoch: BindEpoch) {
         let mut now = self.head.load(Ordering::Relaxed); // Relaxed: confirmed by the compare-and-swap
-        // Relaxed: the count alone is carried over.
+        // Acquire: the binder sees the tail that the old reader saw, or more. An older one would be behind
+        // the head, and look like a ring that never gets empty.
         while let Err(seen) = self.head.compare_exchange_weak(
             now,
             join(epoch, split(now).1),
-            Ordering::Relaxed,
+            sync!(PRIO_E2.bump, Acquire),
             Ordering::Relaxed,
         ) {
             now = seen;

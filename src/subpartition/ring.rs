@@ -43,7 +43,7 @@
 //! | id | release site | acquire site | what becomes visible |
 //! |---|---|---|---|
 //! | `RING_E1` | `publish` | `written` (take, binder) | slots and bytes before the position |
-//! | `RING_E2` | `release` | `released` (writer) | the reader is done with the slots it passed |
+//! | `RING_E2` | `release` | `released` (writer), `bump` (binder) | the reader is done with the slots it passed; what it had consumed before |
 //! | `RING_E3` | `commit_take` | `bump` (binder) | what the old reader noted about its take |
 //! | `RING_E4` | — (comparison) | `commit_take`, `release` | the epoch is still the reader's |
 //! | `RING_E5` | `Slot::replace_segment` | `Slot::entry` | the bytes of a private copy |
@@ -287,6 +287,7 @@ impl Ring {
                 return Ok(moved);
             }
             let passed = usize::from(now.position.entries_to(to));
+            debug_assert!(passed <= self.slots.len(), "I1: the ring is never released backwards");
             let chunk = passed.min(RELEASE_CHUNK);
             let mut held = [SegmentName::NONE; RELEASE_CHUNK];
             for (index, name) in held.iter_mut().take(chunk).enumerate() {
@@ -306,6 +307,9 @@ impl Ring {
                 )
                 .map_err(|_| Fenced)?;
             held.into_iter().filter(|name| *name != SegmentName::NONE).for_each(&mut let_go);
+            if next == to {
+                return Ok(true);
+            }
             moved = true;
         }
     }
@@ -316,8 +320,9 @@ impl Ring {
     /// old reader got to.
     pub(crate) fn bump(&self, epoch: BindEpoch) -> Position {
         let taken = bump_word(&self.taken, epoch, sync!(RING_E3.bump, Acquire));
-        // Relaxed: nothing is read on the strength of it but positions.
-        bump_word(&self.released, epoch, Ordering::Relaxed);
+        // Who sees how far the ring was released also sees what was consumed before: it is never rewound
+        // behind that.
+        bump_word(&self.released, epoch, sync!(RING_E2.bump, Acquire));
         taken
     }
 
@@ -405,6 +410,7 @@ impl Ring {
 
     /// The first entry at or behind `from` that must not be dropped, else what is written.
     pub(crate) fn first_end(&self, from: Position, written: Position) -> Position {
+        debug_assert!(usize::from(from.entries_to(written)) <= self.slots.len(), "I1: from here forward");
         let mut at = from;
         while at.entry != written.entry {
             if self.slot(at.entry).entry().kind.is_end() {

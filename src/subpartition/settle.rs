@@ -61,8 +61,9 @@ impl Subpartition {
                 *name = SegmentName::from_bits(held.load(Ordering::Relaxed));
             }
             severed.node = Some(bound.node);
-            record.dropped_events.priority += self.priority.drain(record.epoch);
         }
+        // Also what a writer sent that hadn't heard of the outage yet.
+        record.dropped_events.priority += self.priority.drain(record.epoch);
         if !record.acknowledged {
             // Ends come again until they are acknowledged: `View::release` left them in the ring.
             from = self.ring.first_end(self.ring.released_glance().position, from);
@@ -139,9 +140,11 @@ impl Subpartition {
     }
 
     /// Losses, in doubt and dropped events so far, with the writer's own counts.
-    pub(super) fn totals(&self, record: &BindRecord) -> (Losses, Amount, DroppedEvents) {
-        let (mut lost, mut events) = (record.lost, record.dropped_events);
-        self.counts.add_to(&mut lost, &mut events);
+    pub(super) fn totals(&self, record: &BindRecord, by_writer: &Losses) -> (Losses, Amount, DroppedEvents) {
+        let Losses { discarded, overflowed, aborted, .. } = *by_writer;
+        let lost = Losses { discarded, overflowed, aborted: record.lost.aborted + aborted, ..record.lost };
+        let mut events = record.dropped_events;
+        events += self.counts.dropped_events();
         (lost, record.in_doubt, events)
     }
 }

@@ -23,11 +23,11 @@
 //! reads now.
 //!
 //! # Edges
-//! `STATE_E1` (transition → the writer's load): the writer that sees a new stream also sees what the
-//! transition did to the ring before it (drain, rewind), so what it appends belongs to that stream.
+//! None of its own: see [`State::load`]. That the writer's ring reaches the view of the newest bind is
+//! `BIND_F1` (module above).
 
 use crate::id::BindEpoch;
-use crate::sync::{AtomicU64, CachePadded, Ordering, sync};
+use crate::sync::{AtomicU64, CachePadded, Ordering};
 
 /// Who reads a subpartition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -124,7 +124,12 @@ impl State {
     /// The writer's question, once a record.
     #[inline]
     pub(crate) fn load(&self) -> Word {
-        Word(self.0.load(sync!(STATE_E1.load, Acquire)))
+        // Relaxed: the word alone is the answer. Nothing that a transition did before it is read on the
+        // strength of it: what the writer publishes after this load can't be what the binder drained before
+        // (RING_E1: had the binder read it, this load would come before the transition), the place that
+        // came free is read by RING_E2, the quota by the budget's own words and its wake-up, and all else
+        // (the node, the cause of a release) under the mutex.
+        Word(self.0.load(Ordering::Relaxed))
     }
 
     /// Under the bind mutex: a view of `epoch` reads from now on. `same_stream`: a resume, or the first bind.
@@ -145,7 +150,8 @@ impl State {
 
     /// Final: nothing is written or bound any more. Returns the word before.
     pub(crate) fn release(&self) -> Word {
-        Word(self.0.fetch_or(RELEASED, sync!(STATE_E1.release, Release)))
+        // Relaxed: see `load`.
+        Word(self.0.fetch_or(RELEASED, Ordering::Relaxed))
     }
 
     fn transition(
@@ -162,13 +168,9 @@ impl State {
             }
             let stream = now.stream().wrapping_add(u8::from(new_stream));
             let next = Word::new(epoch, stream, phase, now.flags());
-            let swapped = self.0.compare_exchange_weak(
-                now.bits(),
-                next.bits(),
-                sync!(STATE_E1.transition, Release),
-                Ordering::Relaxed,
-            );
-            match swapped {
+            // Relaxed: see `load`.
+            match self.0.compare_exchange_weak(now.bits(), next.bits(), Ordering::Relaxed, Ordering::Relaxed)
+            {
                 Ok(_) => return Ok(next),
                 Err(seen) => now = Word(seen),
             }

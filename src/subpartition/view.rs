@@ -85,7 +85,8 @@ impl View {
                 if ring.written() == self.at {
                     return Ok(skipped);
                 }
-                // A private copy took the place of a shared segment meanwhile: the slot names it now.
+                // A private copy took the place of a shared segment meanwhile: the slot names it now. Or this
+                // view is fenced, and the epoch that says so is on its way here.
                 spin_loop();
                 continue;
             }

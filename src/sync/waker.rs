@@ -60,15 +60,17 @@ impl Waiter {
         self.waker.register(waker);
         // Relaxed: the fence orders it before the look at the condition. The waker is seen by whoever
         // sees the flag: had the notifier locked the slot before `register` did, its look at the flag
-        // would happen before this store and could not have read it.
-        self.waiting.store(true, Ordering::Relaxed);
+        // would happen before this swap and could not have read it. The flag changes by swaps only, on both
+        // sides: each follows the one that it read, so a notifier that took an older announcement away has
+        // not hidden this one from its next look. (Of a plain store loom doesn't know that.)
+        self.waiting.swap(true, Ordering::Relaxed);
         fence(sync!(WAKE_F1.sleeper, SeqCst));
     }
 
     /// The task goes on without sleeping.
     pub(crate) fn retract(&self) {
         // Relaxed: only spares a wake-up that would be spurious.
-        self.waiting.store(false, Ordering::Relaxed);
+        self.waiting.swap(false, Ordering::Relaxed);
     }
 
     /// Whether the task sleeps or is about to; a hint.

@@ -8,7 +8,7 @@
 //! - Appending never waits: it is done, dropped by policy (and counted), or blocked, to be tried again.
 //!
 //! # The short way
-//! One acquire load of the state word, compared with the one word under which the last record went through;
+//! One load of the state word, compared with the one word under which the last record went through;
 //! one comparison of lengths; the copy; one release store. Everything else is on the long way.
 
 mod entries;

@@ -99,6 +99,10 @@ impl WriteHalf {
                         return Err(blocked);
                     }
                     if !self.drop_oldest() {
+                        if !self.may_drop_oldest() {
+                            // A reader came back meanwhile: it makes room.
+                            return Err(blocked);
+                        }
                         // The record alone fills the quota.
                         source.advance(source.remaining());
                         self.abort(WriterLoss::Aborted);
