@@ -12,7 +12,7 @@ use super::ready::Turn;
 use crate::doorbell::ReadyNode;
 use crate::error::{BindError, Cause};
 use crate::id::Attempt;
-use crate::inbox::{Inbox, Popped};
+use crate::inbox::Inbox;
 use crate::partition::{BindAnswer, BindOutcome, BoundView};
 use crate::subpartition::{Amount, Flush, LocalReader};
 use std::sync::Arc;
@@ -54,7 +54,8 @@ impl InputGate {
         let BoundView { view, grant, partition } = bound;
         let channel = &mut self.channels[index];
         channel.binds = channel.binds.wrapping_add(1);
-        channel.epoch = grant.epoch;
+        channel.epoch = view.epoch();
+        channel.node = Some(view.node().clone());
         channel.begin = grant.begin;
         channel.told = grant.writer_lost;
         channel.interval = match partition.config.policy().flush {
@@ -63,7 +64,6 @@ impl InputGate {
         };
         channel.is_paused = false;
         channel.is_quiet = false;
-        channel.starved = None;
         channel.watermark = None;
         channel.is_data_ended = false;
         let left_behind = std::mem::take(&mut channel.left_behind);
@@ -159,7 +159,7 @@ impl InputGate {
 
     fn unavailable(&mut self, index: usize, cause: Cause, skipped: Amount) -> Found {
         let channel = &mut self.channels[index];
-        channel.starved = None;
+        debug_assert!(channel.starved.is_none(), "a turn that comes to this asks for admission first");
         channel.announce = None;
         channel.partition = None;
         if channel.pending.is_some() {
@@ -226,17 +226,5 @@ impl InputGate {
     fn close(&mut self, mut reader: LocalReader) {
         reader.clear(&mut self.admission);
         drop(reader);
-    }
-
-    /// Takes an answer that nobody will ask for any more, so that what it bound is let go.
-    pub(super) fn abandon_wait(&mut self, index: usize) {
-        let channel = &mut self.channels[index];
-        if let State::Waiting { ticket, inbox } = std::mem::replace(&mut channel.state, State::Ended) {
-            drop(ticket);
-            inbox.close();
-            if let Popped::Item(answer) = inbox.pop() {
-                drop(answer);
-            }
-        }
     }
 }

@@ -54,8 +54,6 @@ pub(super) struct Channel {
     pub(super) is_queued: bool,
     /// It is in the queue of those that have priority events.
     pub(super) is_urgent: bool,
-    /// Its node was rung: cleared before the look.
-    pub(super) is_rung: bool,
     /// It has an entry among the timed looks.
     pub(super) is_timed: bool,
     /// The writer knows that nobody looks by itself.
@@ -103,7 +101,6 @@ impl Channel {
             reader: None,
             is_queued: false,
             is_urgent: false,
-            is_rung: false,
             is_timed: false,
             is_quiet: false,
             is_paused: false,
@@ -129,6 +126,15 @@ impl Channel {
             holds_watermark: false,
             is_data_ended: false,
             is_ended_before: false,
+        }
+    }
+
+    /// The gate looks by itself: at the channel's turn, or when it is resumed.
+    pub(super) fn stir(&mut self) {
+        if std::mem::take(&mut self.is_quiet)
+            && let Some(node) = &self.node
+        {
+            node.stir();
         }
     }
 

@@ -24,6 +24,7 @@ impl InputGate {
     }
 
     /// The next item as a future. Dropping it before it is ready loses nothing.
+    #[allow(clippy::should_implement_trait, reason = "an iterator can't lend what it yields")]
     pub fn next(&mut self) -> Next<'_> {
         Next(Some(self))
     }

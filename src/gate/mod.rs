@@ -13,7 +13,7 @@
 //!
 //! # Files
 //! `advance` is the core of all forms in `forms`: it finds the next thing, without a borrow, and lends it
-//! afterwards. `ready` says whose turn it is, `bind` has a channel's transitions, `control` what the task does
+//! afterwards. `turns` and `ready` say whose turn it is, `bind` has a channel's transitions, `control` what the task does
 //! besides, `handle` the same from other threads, `board` what other threads see.
 //!
 //! # Invariants
@@ -25,6 +25,7 @@
 
 mod advance;
 mod bind;
+
 mod board;
 mod channel;
 mod config;
@@ -37,6 +38,7 @@ mod ready;
 mod snapshot;
 #[cfg(all(test, not(loom)))]
 mod tests;
+mod turns;
 mod watermark;
 mod why;
 
@@ -75,8 +77,10 @@ pub struct InputGate {
     admission: Admission,
     bell: Arc<Doorbell>,
     ready: Ready,
-    /// The most that was admitted when a record found no admission; 0 when none waits for it.
-    starved_at: u64,
+    /// Channels whose record found no admission.
+    starved: usize,
+    /// `Admission::eased` when they were asked last.
+    eased: u64,
     /// Channels that have ended.
     ended: usize,
     /// Channels that another attempt reads.
@@ -107,7 +111,8 @@ impl InputGate {
             turn: Turn::NOBODY,
             admission: Admission::new(config.half_record_bytes_max),
             ready,
-            starved_at: 0,
+            starved: 0,
+            eased: 0,
             ended: 0,
             fenced: 0,
             watermark: None,
@@ -129,12 +134,9 @@ impl Drop for InputGate {
     fn drop(&mut self) {
         self.commands.close();
         self.board.clear();
-        for index in 0..self.channels.len() {
-            self.abandon_wait(index);
-            // Closes in order: what it was given and not consumed is in doubt, the rest was not read.
-            drop(self.channels[index].reader.take());
-        }
-        // Last: closing a view rings its own node.
+        // Breaks the circle of a bell and the nodes in its list. Then the channels go: readers close in order,
+        // what they were given and not consumed is in doubt, the rest was not read; waiting binds are
+        // withdrawn, and an answer that comes too late binds nobody.
         self.bell.close();
     }
 }

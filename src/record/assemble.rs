@@ -35,16 +35,25 @@ pub(crate) struct Admission {
     admitted: u64,
     /// An assembler was refused and is the next to be admitted.
     has_next: bool,
+    /// How often something was given back, or the next one admitted.
+    eased: u64,
     /// Capacity of the buffers that assemblers keep beyond what is admitted.
     kept: u64,
 }
 
 impl Admission {
     pub(crate) const fn new(half_bytes_max: u64) -> Self {
-        Self { half_bytes_max, admitted: 0, has_next: false, kept: 0 }
+        Self { half_bytes_max, admitted: 0, has_next: false, eased: 0, kept: 0 }
     }
 
-    /// Bytes admitted now. Where it falls, channels that were refused are worth another look.
+    /// Grows whenever those that were refused are worth another look. (What is admitted can't tell: it may
+    /// fall and rise again between two looks, and the next one's step back doesn't change it.)
+    pub(crate) const fn eased(&self) -> u64 {
+        self.eased
+    }
+
+    /// Bytes admitted now.
+    #[cfg(test)]
     pub(crate) const fn admitted_bytes(&self) -> u64 {
         self.admitted
     }
@@ -69,12 +78,14 @@ impl Admission {
     fn step_back(&mut self, is_next: &mut bool) {
         if std::mem::take(is_next) {
             self.has_next = false;
+            self.eased += 1;
         }
     }
 
     fn give_back(&mut self, bytes: usize) {
         debug_assert!(bytes as u64 <= self.admitted, "a half record of another gate");
         self.admitted = self.admitted.saturating_sub(bytes as u64);
+        self.eased += 1;
     }
 
     /// Whether an assembler that keeps `held` bytes may keep `wanted` from now on.

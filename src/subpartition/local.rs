@@ -23,12 +23,10 @@ use bytes::Bytes;
 
 /// What comes next of a subpartition.
 #[derive(Debug)]
-pub(crate) enum Next<'a> {
-    /// A record's payload.
-    Record(
-        #[allow(dead_code, reason = "a gate asks for it again with `record`, where it may lend it out")]
-        Payload<'a>,
-    ),
+pub(crate) enum Next {
+    /// A record: [`LocalReader::current`] lends it. Not by borrow here, since whoever goes on asking until a
+    /// record comes could not keep that borrow.
+    Record,
     Barrier(u64),
     Watermark(i64),
     Application(Bytes),
@@ -61,12 +59,12 @@ pub(crate) struct Mark {
 impl Mark {
     /// Whether this is a later place of the same bind than `other`.
     fn is_after(self, other: Self) -> bool {
-        let entries = self.entry.wrapping_sub(other.entry) as i16;
-        match (self.amount.bytes.cmp(&other.amount.bytes), self.events.cmp(&other.events)) {
+        let (bytes, other_bytes) = (self.amount.bytes, other.amount.bytes);
+        if (bytes, self.events) == (other_bytes, other.events) {
             // No record and no event lies between them: they are at most a few passed pieces apart.
-            (std::cmp::Ordering::Equal, std::cmp::Ordering::Equal) => entries > 0,
-            (bytes, events) => bytes.is_ge() && events.is_ge(),
+            return self.entry.wrapping_sub(other.entry) as i16 > 0;
         }
+        bytes >= other_bytes && self.events >= other.events
     }
 }
 
@@ -152,24 +150,24 @@ impl LocalReader {
 
     /// The next item. Everything yielded before counts as consumed from here on, unless explicit.
     #[inline]
-    pub(crate) fn next<'a>(&'a mut self, admission: &mut Admission) -> Next<'a> {
+    pub(crate) fn next(&mut self, admission: &mut Admission) -> Next {
         if !self.explicit {
             self.consume(self.mark);
         }
         loop {
             if let Some(piece) = &self.piece {
                 // SAFETY: I1.
-                let range: &'a [u8] = unsafe { &*self.range.0 };
+                let range: &[u8] = unsafe { &*self.range.0 };
                 match self.assembler.advance(&piece.facts, range, &mut self.at, admission) {
                     Found::InRange(payload) => {
                         self.note_record();
                         self.last = Some(payload.len());
-                        return Next::Record(self.payload(payload));
+                        return Next::Record;
                     }
                     Found::Assembled => {
                         self.note_record();
                         self.last = None;
-                        return Next::Record(Payload { bytes: self.assembler.assembled(), origin: None });
+                        return Next::Record;
                     }
                     Found::More => self.pass(),
                     Found::Refused(refused) => return Next::Refused(refused),
@@ -181,8 +179,7 @@ impl LocalReader {
         }
     }
 
-    /// The record that [`LocalReader::next`] answered with last, if nothing was asked of the reader since:
-    /// for a caller that can't keep the borrow.
+    /// The record that [`LocalReader::next`] answered with, if nothing was asked of the reader since.
     #[inline]
     pub(crate) fn current(&self) -> Payload<'_> {
         let Some(len) = self.last else {
@@ -227,7 +224,7 @@ impl LocalReader {
 
     /// Takes the next piece. `None` when it is one to read records from.
     #[cold]
-    fn next_piece<'a>(&mut self, admission: &mut Admission) -> Option<Next<'a>> {
+    fn next_piece(&mut self, admission: &mut Admission) -> Option<Next> {
         if self.ended.is_some() {
             return Some(Next::Empty);
         }
@@ -265,7 +262,7 @@ impl LocalReader {
         }
     }
 
-    fn event<'a>(&mut self, piece: &Piece, admission: &mut Admission) -> Option<Next<'a>> {
+    fn event(&mut self, piece: &Piece, admission: &mut Admission) -> Option<Next> {
         let aux = piece.entry.aux;
         Some(match piece.entry.kind {
             Kind::Data | Kind::Shared => return None,
@@ -296,7 +293,8 @@ impl LocalReader {
         })
     }
 
-    /// Explicit mode: everything up to `mark` is consumed.
+    /// Explicit mode: everything up to `mark` is consumed. Acknowledging is cumulative: an older mark that
+    /// comes late takes nothing back.
     pub(crate) fn acknowledge(&mut self, mark: Mark) -> Acked {
         if !mark.is_after(self.consumed) || mark.is_after(self.mark) {
             return Acked::Ignored;
@@ -307,7 +305,7 @@ impl LocalReader {
     }
 
     fn consume(&mut self, mark: Mark) {
-        if mark == self.consumed || self.is_behind(mark) {
+        if mark == self.consumed {
             return;
         }
         let account = self.view.account();
@@ -321,14 +319,6 @@ impl LocalReader {
             }
         }
         self.consumed = mark;
-    }
-
-    /// Whether more than that is consumed already: acknowledging is cumulative, and an older mark that comes
-    /// late takes nothing back.
-    fn is_behind(&self, mark: Mark) -> bool {
-        let entries_from_consumed = |mark: Mark| mark.entry.wrapping_sub(self.consumed.entry);
-        mark.amount.bytes < self.consumed.amount.bytes
-            || entries_from_consumed(mark) > entries_from_consumed(self.mark)
     }
 
     /// The channel is paused: its half record gives its admission to others.
@@ -353,7 +343,7 @@ impl LocalReader {
         self.view.take_priority().ok().flatten()
     }
 
-    /// Whether [`LocalReader::next`] would find something; nothing is taken.
+    /// Whether [`LocalReader::next`] may find something; nothing is taken.
     pub(crate) fn has_more(&self) -> bool {
         self.piece.is_some() || self.view.has_more()
     }

@@ -229,7 +229,7 @@ impl View {
         Ok(event)
     }
 
-    /// Whether a take would find something.
+    /// Whether a take may find something.
     pub(crate) fn has_more(&self) -> bool {
         self.sub.ring.written() != self.at
     }

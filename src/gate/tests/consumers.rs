@@ -183,6 +183,8 @@ fn dropping_a_gate_leaves_its_last_record_in_doubt_and_nothing_behind() {
     assert_eq!(bench.poll(&mut gate), Got::Record(0, payload(0, 10)));
     assert_eq!(bench.poll(&mut gate), Got::Record(0, payload(1, 10)));
     let handle = gate.handle();
+    let bell = Arc::downgrade(&gate.bell);
+    producer.flush();
     drop(gate);
     assert_eq!(bench.manager.waiting(), 0, "a waiting bind is withdrawn");
     assert_eq!(handle.pause(0), Err(HandleError::Gone));
@@ -190,6 +192,24 @@ fn dropping_a_gate_leaves_its_last_record_in_doubt_and_nothing_behind() {
     assert_eq!(account.delivered.records, 1);
     assert_eq!(account.in_doubt.records, 1);
     assert_eq!(account.lost.unread.records, 1);
-    drop(producer);
+    drop((producer, handle));
+    assert_eq!(bell.strong_count(), 0, "no listed node keeps its bell");
+    bench.assert_whole();
+}
+
+#[test]
+fn an_answer_that_nobody_asked_for_any_more_binds_nobody() {
+    let bench = Bench::new();
+    let mut gate = bench.gate(1, &[(0, 1)]);
+    bench.drain(&mut gate);
+    let mut producer = bench.create(0, 1, config(discard()));
+    producer.write_all(0..1, 10);
+    drop(gate);
+    assert_eq!(producer.write(&payload(1, 10)), Append::Dropped, "nobody reads");
+    let mut new = bench.gate(2, &[(0, 1)]);
+    assert_eq!(bench.drain(&mut new), [Got::Available(0, 1)]);
+    producer.write_all(2..3, 10);
+    assert_eq!(bench.drain(&mut new), [Got::Record(0, payload(2, 10))]);
+    drop((new, producer));
     bench.assert_whole();
 }

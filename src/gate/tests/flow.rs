@@ -50,7 +50,8 @@ fn priority_events_overtake_data_but_neither_notices_nor_the_end() {
     let bench = Bench::new();
     let mut producer = bench.create(0, 1, config(discard()));
     let mut other = bench.create(1, 1, config(discard()));
-    let mut gate = bench.gate(1, &[(0, 1), (1, 1)]);
+    let mut third = bench.create(2, 1, config(discard()));
+    let mut gate = bench.gate(1, &[(0, 1), (1, 1), (2, 1)]);
     producer.write_all(0..600, 8);
     producer.priority(b"early");
     other.write_all(0..600, 8);
@@ -58,21 +59,22 @@ fn priority_events_overtake_data_but_neither_notices_nor_the_end() {
     let place = |wanted: &Got| got.iter().position(|got| got == wanted).unwrap();
     assert!(place(&Got::Available(0, 1)) < place(&Got::Priority(0, b"early".into())));
     assert!(place(&Got::Priority(0, b"early".into())) < place(&Got::Record(0, payload(0, 8))));
-    // Within a turn's length, past a whole queue of both channels.
-    producer.write_all(0..1000, 8);
-    other.write_all(0..1000, 8);
+    // Within one turn's length, past the queues and the turns of all channels.
+    for producer in [&mut producer, &mut other, &mut third] {
+        producer.write_all(0..1000, 8);
+    }
     assert_eq!(bench.poll(&mut gate), Got::Record(0, payload(0, 8)));
-    other.priority(b"now");
+    third.priority(b"now");
     let got = bench.drain(&mut gate);
-    let at = got.iter().position(|got| *got == Got::Priority(1, b"now".into())).unwrap();
+    let at = got.iter().position(|got| *got == Got::Priority(2, b"now".into())).unwrap();
     assert!(at <= 256, "{at}");
-    assert_eq!(numbers(&got, 1), (0..1000).collect::<Vec<_>>());
+    assert_eq!(numbers(&got, 2), (0..1000).collect::<Vec<_>>());
     // Before the end, never behind it.
     producer.priority(b"last");
     producer.finish();
     let got = bench.drain(&mut gate);
     assert_eq!(got, [Got::Priority(0, b"last".into()), Got::EndOfData(0), Got::EndOfPartition(0)]);
-    drop((gate, producer, other));
+    drop((gate, producer, other, third));
     bench.assert_whole();
 }
 

@@ -144,3 +144,53 @@ fn a_record_that_is_too_long_closes_its_channel_alone() {
     drop((gate, producers, second));
     bench.assert_whole();
 }
+
+/// What each gives back lets the first one that was refused in, and then the others: also when all of it
+/// happens within one turn, and when the first one steps back.
+#[test]
+fn nobody_who_was_refused_is_forgotten() {
+    for pauses in [false, true] {
+        let bench = Bench::new();
+        let config = || config(discard()).quota_segments(3);
+        let mut producers: Vec<_> = (0..4).map(|index| bench.create(index, 1, config())).collect();
+        let gate_config = bench.config(1, &[(0, 1), (1, 1), (2, 1), (3, 1)]).half_record_bytes_max(60_000);
+        let mut gate = InputGate::new(bench.manager.clone(), gate_config);
+        bench.drain(&mut gate);
+        let sizes = [40_000, 9000, 9000, 40_000];
+        let records: Vec<_> =
+            (0..4).zip(sizes).map(|(channel, size)| payload(channel as u32, size)).collect();
+        let mut sources: Vec<_> = records.iter().map(|record| &record[..]).collect();
+        // Channel 0 is admitted; 3 is refused first, then 1 and 2, which would fit beside 0.
+        let mut done = [false; 4];
+        for channel in [0, 3, 1, 2] {
+            done[channel] = producers[channel].append(&mut sources[channel]) == Append::Done;
+            assert_eq!(bench.drain(&mut gate), [], "channel {channel}");
+        }
+        let refused = |gate: &InputGate, channel: u32| {
+            matches!(gate.why_blocked(channel), Some(WhyBlocked::HalfRecordNotAdmitted { .. }))
+        };
+        assert!((1..4).all(|channel| refused(&gate, channel)));
+        let mut got = Vec::new();
+        if pauses {
+            gate.pause(3).unwrap();
+            got.extend(bench.drain(&mut gate));
+            assert!(!refused(&gate, 1) && !refused(&gate, 2), "3 gave way to them");
+        }
+        for _ in 0..100 {
+            for channel in 0..4 {
+                if !done[channel] {
+                    done[channel] = producers[channel].append(&mut sources[channel]) == Append::Done;
+                }
+                got.extend(bench.drain(&mut gate));
+            }
+            if got.len() == 3 {
+                gate.resume(3).unwrap();
+            }
+        }
+        for channel in 0..4 {
+            assert_eq!(numbers(&got, channel), [channel], "{pauses}");
+        }
+        drop((gate, producers));
+        bench.assert_whole();
+    }
+}

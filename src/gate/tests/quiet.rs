@@ -151,3 +151,20 @@ fn whoever_only_tries_finds_everything_too() {
     drop((gate, producer));
     bench.assert_whole();
 }
+
+#[test]
+fn a_channel_that_waits_for_its_turn_is_not_taken_for_forgotten() {
+    let bench = Bench::new();
+    let mut producers = [bench.create(0, 1, interval()), bench.create(1, 1, interval())];
+    let mut gate = bench.gate(1, &[(0, 1), (1, 1)]);
+    bench.drain(&mut gate);
+    for producer in &mut producers {
+        producer.write_all(0..10, 10);
+    }
+    // Both rings are heard, one channel is served; then the task takes its time.
+    assert!(matches!(bench.poll(&mut gate), Got::Record(0, _)));
+    bench.assert_nothing_lost();
+    assert_eq!(numbers(&bench.drain(&mut gate), 1), (0..10).collect::<Vec<_>>());
+    drop((gate, producers));
+    bench.assert_whole();
+}

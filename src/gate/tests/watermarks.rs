@@ -64,3 +64,27 @@ fn an_unavailable_channel_is_left_out_unless_it_holds() {
         bench.assert_whole();
     }
 }
+
+#[test]
+fn a_channel_bound_anew_counts_as_one_that_has_not_reported() {
+    let bench = Bench::new();
+    let mut producers = [bench.create(0, 1, config(discard())), bench.create(1, 1, config(discard()))];
+    let mut gate = bench.gate(1, &[(0, 1), (1, 1)]);
+    for (producer, time) in producers.iter_mut().zip([100, 20]) {
+        producer.event(Event::Watermark(time));
+    }
+    bench.drain(&mut gate);
+    producers[0].fail("over");
+    bench.drain(&mut gate);
+    let mut second = bench.create(0, 2, config(discard()));
+    gate.update_channel(0, bench.descriptor(0, 2)).unwrap();
+    bench.drain(&mut gate);
+    producers[1].event(Event::Watermark(80));
+    bench.drain(&mut gate);
+    assert_eq!(gate.watermark(), Some(20), "the successor may begin with older records");
+    second.event(Event::Watermark(90));
+    bench.drain(&mut gate);
+    assert_eq!(gate.watermark(), Some(80));
+    drop((gate, producers, second));
+    bench.assert_whole();
+}

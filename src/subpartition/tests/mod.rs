@@ -101,7 +101,7 @@ impl Bench {
 
     pub(super) fn read(&mut self, reader: &mut LocalReader) -> Got {
         match reader.next(&mut self.admission) {
-            Next::Record(payload) => Got::Record(payload.bytes().to_vec()),
+            Next::Record => Got::Record(reader.current().bytes().to_vec()),
             Next::Barrier(id) => Got::Event(crate::event::Event::Barrier(id)),
             Next::Watermark(time) => Got::Event(crate::event::Event::Watermark(time)),
             Next::Application(bytes) => Got::Event(crate::event::Event::Application(bytes)),

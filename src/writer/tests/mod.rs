@@ -186,7 +186,7 @@ pub(super) enum Got {
 impl Reader {
     pub(super) fn next(&mut self) -> Got {
         match self.reader.next(&mut self.admission) {
-            Next::Record(payload) => Got::Record(payload.bytes().to_vec()),
+            Next::Record => Got::Record(self.reader.current().bytes().to_vec()),
             Next::Barrier(id) => Got::Event(Event::Barrier(id)),
             Next::Watermark(time) => Got::Event(Event::Watermark(time)),
             Next::Application(bytes) => Got::Event(Event::Application(bytes)),

@@ -342,7 +342,8 @@ impl Oracle {
         let live = &mut self.live[place];
         let expect = self.model.next(live.id);
         match (live.reader.next(&mut self.bench.admission), &expect) {
-            (Next::Record(payload), Expect::Record(record)) => {
+            (Next::Record, Expect::Record(record)) => {
+                let payload = live.reader.current();
                 let bytes = payload.bytes().len();
                 assert!(payload.bytes() == pattern(*record, bytes), "record {record} is torn");
                 assert_eq!(self.model.record_bytes(*record), self.model.encoded(bytes), "record {record}");

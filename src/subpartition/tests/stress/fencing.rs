@@ -98,7 +98,7 @@ fn read(bench: &Bench, attempt: u32, incarnation: u64) -> Saw {
         bell.take_all(|node| node.clear());
         loop {
             match reader.next(&mut admission) {
-                Next::Record(payload) => records.push(number_of(payload.bytes())),
+                Next::Record => records.push(number_of(reader.current().bytes())),
                 Next::Empty => break,
                 Next::Fenced => fenced = true,
                 Next::EndOfPartition { .. } => ended = true,

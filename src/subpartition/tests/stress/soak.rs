@@ -71,7 +71,8 @@ fn read(mut reader: LocalReader, bell: &Doorbell, flush: Flush) -> (u64, u64) {
     let mut quiet = false;
     loop {
         match reader.next(&mut admission) {
-            Next::Record(payload) => {
+            Next::Record => {
+                let payload = reader.current();
                 assert_eq!(number_of(payload.bytes()), records, "in order");
                 let bytes = payload.bytes().iter();
                 sum = bytes.fold(sum, |sum, byte| sum.wrapping_mul(31).wrapping_add(u64::from(*byte)));

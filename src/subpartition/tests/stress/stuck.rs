@@ -149,7 +149,8 @@ fn get_stuck(reader: LocalReader, clock: &Monotonic) -> Stuck {
     while clock.now().since(start) < Duration::from_millis(20) {
         let lent = stuck.segments_lent();
         match stuck.reader.next(&mut stuck.admission) {
-            Next::Record(payload) => {
+            Next::Record => {
+                let payload = stuck.reader.current();
                 stuck.records.push(number_of(payload.bytes()));
                 if lent == 2 {
                     break;
@@ -178,7 +179,7 @@ impl Stuck {
     fn read_on(&mut self) {
         for _ in 0..self.records.len() % 3 {
             match self.reader.next(&mut self.admission) {
-                Next::Record(payload) => self.records.push(number_of(payload.bytes())),
+                Next::Record => self.records.push(number_of(self.reader.current().bytes())),
                 Next::Fenced => return,
                 other => panic!("{other:?}"),
             }
