@@ -204,7 +204,8 @@ impl Reader {
 
     pub(super) fn next(&mut self) -> Got {
         match self.local.next(&mut self.admission) {
-            Next::Record(payload) => {
+            Next::Record => {
+                let payload = self.local.current();
                 let bytes = payload.bytes();
                 let value = bytes[0];
                 assert!(bytes.iter().all(|byte| *byte == value), "a record of two: {bytes:?}");

@@ -8,20 +8,20 @@ use pirn::{
 };
 
 /// Bytes of a record that fills a segment of 32 KiB with its length.
-pub const SEGMENT_RECORD: usize = 32 * 1024 - 4;
+pub(crate) const SEGMENT_RECORD: usize = 32 * 1024 - 4;
 
-pub struct Channel {
-    pub worker: Worker,
-    pub writer: RecordWriter,
-    pub gates: Vec<InputGate>,
+pub(crate) struct Channel {
+    pub(crate) worker: Worker,
+    pub(crate) writer: RecordWriter,
+    pub(crate) gates: Vec<InputGate>,
 }
 
-pub struct Shape {
-    pub subpartitions: u32,
-    pub layout: RecordLayout,
-    pub flush: Flush,
-    pub class: SegmentClass,
-    pub floating: u32,
+pub(crate) struct Shape {
+    pub(crate) subpartitions: u32,
+    pub(crate) layout: RecordLayout,
+    pub(crate) flush: Flush,
+    pub(crate) class: SegmentClass,
+    pub(crate) floating: u32,
 }
 
 impl Default for Shape {
@@ -38,7 +38,7 @@ impl Default for Shape {
 
 impl Channel {
     /// One writer, and one gate for each subpartition, bound.
-    pub fn new(shape: &Shape) -> Self {
+    pub(crate) fn new(shape: &Shape) -> Self {
         let segments = shape.subpartitions + shape.floating + 16;
         let memory = MemoryConfig::new()
             .segments(SegmentClass::K32, 0)
@@ -68,14 +68,14 @@ impl Channel {
     }
 
     /// Writes one record, and reads everything there is when a ring is full.
-    pub fn write(&mut self, target: u32, record: &[u8], sum: &mut u64) {
+    pub(crate) fn write(&mut self, target: u32, record: &[u8], sum: &mut u64) {
         while self.writer.try_write(target, record).is_err() {
             self.drain(sum);
         }
     }
 
     /// Reads everything there is.
-    pub fn drain(&mut self, sum: &mut u64) {
+    pub(crate) fn drain(&mut self, sum: &mut u64) {
         self.writer.flush();
         for gate in &mut self.gates {
             *sum += drain(gate);
@@ -84,7 +84,7 @@ impl Channel {
 }
 
 /// Reads all that is there now, and touches it.
-pub fn drain(gate: &mut InputGate) -> u64 {
+pub(crate) fn drain(gate: &mut InputGate) -> u64 {
     let mut sum = 0;
     while let Ok(TryNext::Item(item)) = gate.try_next() {
         if let Item::Record(record) = item {
@@ -96,12 +96,12 @@ pub fn drain(gate: &mut InputGate) -> u64 {
 
 /// Reads a word of every cache line.
 #[inline]
-pub fn touch(bytes: &[u8]) -> u64 {
+pub(crate) fn touch(bytes: &[u8]) -> u64 {
     bytes.iter().step_by(64).map(|byte| u64::from(*byte)).sum()
 }
 
 /// Reads `records` records on the calling thread.
-pub fn read_records(gate: &mut InputGate, records: u64) -> u64 {
+pub(crate) fn read_records(gate: &mut InputGate, records: u64) -> u64 {
     let (mut got, mut sum) = (0, 0);
     while got < records {
         match gate.next_blocking() {

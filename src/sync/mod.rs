@@ -23,7 +23,10 @@ mod cell;
 #[cfg(loom)]
 pub(crate) mod mutant;
 mod park;
+#[cfg(not(loom))]
 mod queue;
+#[cfg(loom)]
+mod queue_model;
 mod region;
 mod waker;
 
@@ -52,7 +55,10 @@ pub(crate) use cell::Exclusive;
 pub(crate) use crossbeam_utils::CachePadded;
 pub(crate) use park::Parker;
 pub(crate) use primitives::*;
+#[cfg(not(loom))]
 pub(crate) use queue::Queue;
+#[cfg(loom)]
+pub(crate) use queue_model::Queue;
 pub(crate) use region::Region;
 pub(crate) use waker::Waiter;
 

@@ -51,7 +51,6 @@ use std::task::{Context, Poll};
 /// What became of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-#[must_use]
 pub enum Written {
     /// It is in the subpartition's queue.
     Queued,

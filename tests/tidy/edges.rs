@@ -100,9 +100,13 @@ fn model_names(files: &[File]) -> BTreeSet<String> {
     names
 }
 
+/// A model of another crate's queue, compiled for loom only: its orderings are that crate's, and weakening
+/// them would prove nothing about ours.
+const MODELLED: &str = "src/sync/queue_model.rs";
+
 #[test]
 fn strong_orderings_are_named_ends_of_edges() {
-    expect_none(library().iter().flat_map(literals).collect());
+    expect_none(library().iter().filter(|file| file.path != MODELLED).flat_map(literals).collect());
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! Gates over partitions in one worker's parts: manager, pool, a clock whose time the test moves.
 
+#![allow(clippy::unwrap_used, reason = "a test that can't go on panics")]
+
 mod acks;
 mod binds;
 mod consumers;
@@ -253,7 +255,7 @@ impl Bench {
 
 impl Producer {
     pub(super) fn write(&mut self, record: &[u8]) -> Append {
-        let WriterParts { halves, cache, .. } = &mut self.parts;
+        let WriterParts { halves, .. } = &mut self.parts;
         if halves[0].append_short(record) {
             return Append::Done;
         }

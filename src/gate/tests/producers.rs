@@ -55,7 +55,7 @@ fn a_partition_is_released_by_its_last_consumer() {
         BindSecret::new(7),
     );
     let mut producer = Producer { parts: parts.unwrap() };
-    let mut gate = |subpartition| {
+    let gate = |subpartition| {
         let descriptor = ChannelDescriptor { subpartition, ..bench.descriptor(0, 1) };
         let config = GateConfig::new(Attempt(1), Incarnation(subpartition.into())).channel(descriptor);
         InputGate::new(bench.manager.clone(), config)
@@ -156,13 +156,11 @@ fn a_successor_closes_the_old_attempt_and_what_is_left_behind_is_told() {
         // What lay whole in the piece at hand comes; what was in the ring is drained.
         assert_eq!(received, 3, "{got:?}");
         assert_eq!(got[received], Got::Unavailable(0, Cause::Superseded { newer: Attempt(2) }));
-        let report = loop {
-            let mut cx = Context::from_waker(Waker::noop());
-            if update_first {
-                break None;
-            }
-            match gate.poll_next(&mut cx) {
-                Poll::Ready(Ok(Some(Item::Available { loss, .. }))) => break Some(loss),
+        let report = if update_first {
+            None
+        } else {
+            match gate.poll_next(&mut Context::from_waker(Waker::noop())) {
+                Poll::Ready(Ok(Some(Item::Available { loss, .. }))) => Some(loss),
                 other => panic!("{other:?}"),
             }
         };
