@@ -17,6 +17,9 @@ use std::time::Duration;
 
 struct Counting;
 
+/// Long enough for the other side to fall asleep.
+const PAUSE: Duration = Duration::from_millis(20);
+
 static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
 
 // SAFETY: hands everything to the system's allocator and counts.
@@ -54,23 +57,31 @@ fn nothing_is_allocated_in_the_steady_state() {
             let mut gate = worker.input_gate(GateConfig::new(Attempt(1), Incarnation(1)).channels(channels));
             let reader = thread::spawn(move || {
                 let (mut got, mut before) = (0_u64, 0);
-                let warm = records;
+                // Both sides have slept by then, and have what they sleep with.
+                let warm = records + records / 2;
                 while let TryNext::Item(item) = gate.next_blocking_timeout(Duration::from_secs(10)).unwrap() {
                     if let Item::Record(record) = item {
                         assert_eq!(record.as_bytes().len(), record_bytes);
                         got += 1;
+                        if got == 1 {
+                            thread::sleep(PAUSE);
+                        }
                     }
                     if got == warm {
                         before = ALLOCATIONS.load(Ordering::Relaxed);
                     }
-                    if got == 2 * warm {
+                    if got == 2 * records {
                         return ALLOCATIONS.load(Ordering::Relaxed) - before;
                     }
                 }
-                panic!("only {got} records of {} came", 2 * warm);
+                panic!("only {got} records of {} came", 2 * records);
             });
             let record = vec![1; record_bytes];
             for index in 0..2 * records + 1_000 {
+                if index == records {
+                    writer.flush();
+                    thread::sleep(PAUSE);
+                }
                 writer.write_blocking((index % 2) as u32, &record).unwrap();
             }
             writer.flush();

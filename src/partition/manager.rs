@@ -52,12 +52,20 @@ pub(crate) struct Manager {
 struct Registry {
     here: HashMap<PartitionId, Arc<Partition>>,
     waiting: WaitingList,
-    ended: HashMap<PartitionId, (Attempt, Cause)>,
+    ended: HashMap<PartitionId, Ended>,
     ended_order: VecDeque<PartitionId>,
     ended_jobs: HashSet<JobId>,
     ended_jobs_order: VecDeque<JobId>,
     bells: Vec<Weak<Doorbell>>,
     closed: Option<Cause>,
+}
+
+/// What is remembered of a partition that is gone.
+#[derive(Debug)]
+struct Ended {
+    attempt: Attempt,
+    secret: BindSecret,
+    cause: Cause,
 }
 
 /// What a successful bind gives to a channel.
@@ -118,6 +126,9 @@ impl Manager {
             return Err(refused);
         }
         let older = registry.here.insert(id, parts.partition.clone());
+        let former = older.as_ref().map(|older| older.secret);
+        let former = former.or_else(|| registry.ended.get(&id).map(|ended| ended.secret));
+        *lock(&parts.partition.former_secret) = former;
         let waiting = registry.waiting.take_where(|waiting| {
             waiting.descriptor.partition == id && waiting.descriptor.producer_attempt <= attempt
         });
@@ -190,7 +201,8 @@ impl Manager {
         let mut registry = lock(&self.registry);
         let is_here = registry.here.get(&partition.id).is_some_and(|here| here.attempt == partition.attempt);
         let gone = if is_here {
-            registry.remember(partition.id, partition.attempt, cause.clone());
+            let (attempt, secret) = (partition.attempt, partition.secret);
+            registry.remember(partition.id, Ended { attempt, secret, cause: cause.clone() });
             registry.here.remove(&partition.id)
         } else {
             None
@@ -301,7 +313,7 @@ impl Registry {
             return Err(CreateError::Closed { partition: id, cause });
         }
         let here = self.here.get(&id).map(|partition| partition.attempt);
-        let ended = self.ended.get(&id).map(|(attempt, _)| *attempt);
+        let ended = self.ended.get(&id).map(|ended| ended.attempt);
         match here.max(ended) {
             Some(current) if current >= attempt => {
                 Err(CreateError::Stale { partition: id, presented: attempt, current })
@@ -324,16 +336,19 @@ impl Registry {
             return Ok(Found::Here(here.clone()));
         }
         match self.ended.get(&descriptor.partition) {
-            Some((attempt, cause)) if *attempt == wanted => Err(BindError::Released { cause: cause.clone() }),
-            Some((attempt, _)) if *attempt > wanted => {
-                Err(BindError::StaleProducer { presented: wanted, current: *attempt })
+            Some(ended) if ended.attempt >= wanted && !ended.secret.matches(descriptor.secret) => {
+                Err(BindError::NotFound { partition: descriptor.partition })
+            }
+            Some(ended) if ended.attempt == wanted => Err(BindError::Released { cause: ended.cause.clone() }),
+            Some(ended) if ended.attempt > wanted => {
+                Err(BindError::StaleProducer { presented: wanted, current: ended.attempt })
             }
             _ => Ok(Found::NotYet),
         }
     }
 
-    fn remember(&mut self, id: PartitionId, attempt: Attempt, cause: Cause) {
-        if self.ended.insert(id, (attempt, cause)).is_none() {
+    fn remember(&mut self, id: PartitionId, ended: Ended) {
+        if self.ended.insert(id, ended).is_none() {
             self.ended_order.push_back(id);
         }
         if self.ended_order.len() > REMEMBERED
@@ -358,7 +373,7 @@ impl Registry {
 impl Partition {
     /// Whether the descriptor is meant for this attempt of the partition, and fits it.
     fn admit(&self, descriptor: &ChannelDescriptor) -> Result<(), BindError> {
-        if !self.secret.matches(descriptor.secret) {
+        if !self.knows(descriptor.secret) {
             return Err(BindError::NotFound { partition: self.id });
         }
         if self.attempt > descriptor.producer_attempt {
@@ -366,6 +381,9 @@ impl Partition {
                 presented: descriptor.producer_attempt,
                 current: self.attempt,
             });
+        }
+        if !self.secret.matches(descriptor.secret) {
+            return Err(BindError::NotFound { partition: self.id });
         }
         let differ = |what, partition: String, descriptor: String| {
             Err(BindError::Layout { what, partition, descriptor })

@@ -37,6 +37,8 @@ pub(crate) struct Partition {
     pub(crate) attempt: Attempt,
     pub(crate) config: PartitionConfig,
     secret: BindSecret,
+    /// Of the attempt before: who shows it is out of date, not a stranger.
+    former_secret: Mutex<Option<BindSecret>>,
     subpartitions: Box<[Arc<Subpartition>]>,
     /// Where the writer sleeps.
     waiter: Arc<Waiter>,
@@ -95,6 +97,7 @@ impl Partition {
             attempt,
             config,
             secret,
+            former_secret: Mutex::new(None),
             subpartitions,
             waiter,
             unacknowledged: AtomicU32::new(count),
@@ -123,6 +126,12 @@ impl Partition {
             secret: self.secret,
             layout: self.config.record_layout(),
         }
+    }
+
+    /// Whether `presented` is this attempt's secret, or one of the attempt before.
+    pub(super) fn knows(&self, presented: BindSecret) -> bool {
+        let former = *lock(&self.former_secret);
+        self.secret.matches(presented) | former.is_some_and(|former| former.matches(presented))
     }
 
     /// Why the partition is closed, if it is.
@@ -185,3 +194,6 @@ impl Partition {
         self.subpartitions.iter().map(|sub| u64::from(sub.rescan())).sum()
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests;
