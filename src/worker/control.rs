@@ -12,6 +12,9 @@ use std::time::Duration;
 /// How often the worker looks after things by itself.
 const TICK: Duration = Duration::from_secs(1);
 
+/// Room for alarms from the start, so that setting one allocates nothing in the steady state.
+const ALARMS: usize = 1024;
+
 /// The monotonic clock of a worker, with the alarms that its control thread rings.
 #[derive(Debug)]
 pub(super) struct WorkerClock {
@@ -55,7 +58,10 @@ impl Ord for Alarm {
 
 impl WorkerClock {
     pub(super) fn new() -> Arc<Self> {
-        Arc::new(Self { time: Monotonic::start(), alarms: Mutex::new(Alarms::default()) })
+        Arc::new(Self {
+            time: Monotonic::start(),
+            alarms: Mutex::new(Alarms { heap: BinaryHeap::with_capacity(ALARMS), ..Alarms::default() }),
+        })
     }
 
     /// Starts the control thread, which calls `look_after` about once a second.
@@ -70,7 +76,7 @@ impl WorkerClock {
         let builder = std::thread::Builder::new().name("pirn-control".into());
         let handle = builder.spawn(move || {
             let mut next_tick = clock.now().plus(TICK);
-            let mut due = Vec::new();
+            let mut due = Vec::with_capacity(ALARMS);
             while clock.wait_until(next_tick, &mut due) {
                 due.drain(..).for_each(Waker::wake);
                 if clock.now() >= next_tick {
