@@ -68,24 +68,26 @@ impl Lane {
                 self.settle();
                 Verdict::Dropped
             }
-            Append::Closed => Verdict::Closed,
+            Append::Closed => {
+                self.settle();
+                Verdict::Closed
+            }
         }
     }
 
     /// Judges an append of an event, which is never dropped for a reader that is only slow.
     pub(super) fn judge_event(&mut self, append: Append) -> Verdict {
-        match append {
+        let verdict = match append {
             Append::Blocked(blocked) => {
                 self.blocked = Some(blocked);
-                Verdict::Wait(None)
+                return Verdict::Wait(None);
             }
-            Append::Done => {
-                self.blocked = None;
-                Verdict::Done
-            }
+            Append::Done => Verdict::Done,
             Append::Dropped => Verdict::Dropped,
             Append::Closed => Verdict::Closed,
-        }
+        };
+        self.blocked = None;
+        verdict
     }
 
     fn settle(&mut self) {

@@ -152,7 +152,7 @@ impl RecordWriter {
     /// The hot path: a short record to where the last one went, when nothing else is under way.
     #[inline]
     fn write_short(&mut self, target: u32, record: &[u8]) -> bool {
-        if self.doing != Doing::Nothing {
+        if !matches!(self.doing, Doing::Nothing) {
             return false;
         }
         let Some(lane) = self.lanes.get_mut(target as usize) else { return false };

@@ -245,6 +245,18 @@ impl Reader {
     }
 }
 
+/// Numbers that are the same every time.
+pub(super) struct Random(pub(super) u64);
+
+impl Random {
+    pub(super) fn below(&mut self, bound: u32) -> u32 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 33) as u32 % bound
+    }
+}
+
 pub(super) fn record(number: u32, len: usize) -> Vec<u8> {
     let mut bytes: Vec<u8> =
         (0..len).map(|at| (at as u32).wrapping_mul(31).wrapping_add(number) as u8).collect();

@@ -257,3 +257,86 @@ fn a_view_that_outlives_its_partition_is_fenced() {
     drop(readers);
     bench.assert_whole();
 }
+
+#[test]
+fn entry_numbers_come_round() {
+    let bench = Bench::new();
+    let mut writer = bench.writer(config(3, 4).broadcast_segments(3));
+    let mut readers = bench.readers(&writer);
+    for number in 0..45_000 {
+        let expected = [Got::Record(record(number, 520)), Got::Event(Event::Barrier(1))];
+        assert_eq!(writer.broadcast_blocking(&record(number, 520)), all(3));
+        assert_eq!(writer.event_blocking(Target::All, &Event::Barrier(1)), all(3));
+        // Now and then one of them lags, and is copied for.
+        let lags = number % 500 > 488;
+        for (index, reader) in readers.iter_mut().enumerate() {
+            if index == 2 && lags {
+                continue;
+            }
+            let got = reader.drain();
+            assert!(got.len() >= 2 && got.ends_with(&expected), "{number}");
+            assert!(
+                index != 2 || got.len() == if number % 500 == 0 { 24 } else { 2 } || number == 0,
+                "{number}"
+            );
+        }
+    }
+    for target in 0..3 {
+        assert_eq!(account(&writer, target).lost.total(), Amount::ZERO);
+    }
+    drop((writer, readers));
+    bench.assert_whole();
+}
+
+/// Records of all lengths to one and to all, three consumers that read when they like: whatever is copied,
+/// shared or held up, each gets exactly its own, in order.
+#[test]
+fn whatever_is_shared_each_gets_its_own() {
+    for seed in 1..150 {
+        let mut random = Random(seed);
+        let bench = Bench::new();
+        let config = config(3, 1 + random.below(4)).broadcast_segments(random.below(5));
+        let mut writer = bench.writer(config);
+        let mut readers = bench.readers(&writer);
+        let mut expected = [const { Vec::new() }; 3];
+        let mut got = [const { Vec::new() }; 3];
+        for number in 0..150 {
+            let size = [100, 508, 509, 1000, 3000, 4092, 5000, 14_000][random.below(8) as usize];
+            let bytes = record(number, size);
+            let target = random.below(6) as usize;
+            let mut source = &bytes[..];
+            let cx = &mut idle_cx();
+            for _ in 0..10_000 {
+                let ready = match expected.get_mut(target) {
+                    Some(_) => writer.poll_write(cx, target as u32, &mut source).map_ok(drop),
+                    None => writer.poll_broadcast(cx, &mut source).map_ok(drop),
+                };
+                if ready.is_ready() {
+                    assert_eq!(ready, Poll::Ready(Ok(())));
+                    break;
+                }
+                let who = random.below(3) as usize;
+                if let Got::Record(bytes) = readers[who].next() {
+                    got[who].push(super::number(&bytes));
+                }
+            }
+            assert_eq!(writer.idle(), Ok(()), "held up for ever");
+            for (index, expected) in expected.iter_mut().enumerate() {
+                if target == index || target >= 3 {
+                    expected.push(number);
+                }
+            }
+            if random.below(3) == 0 {
+                let who = random.below(3) as usize;
+                got[who].extend(readers[who].numbers());
+            }
+        }
+        for (index, reader) in readers.iter_mut().enumerate() {
+            got[index].extend(reader.numbers());
+            assert_eq!(got[index], expected[index], "seed {seed}");
+            assert_eq!(account(&writer, index).lost.total(), Amount::ZERO);
+        }
+        drop((writer, readers));
+        bench.assert_whole();
+    }
+}

@@ -1,19 +1,9 @@
 //! A producer's thread against a consumer's that reads, goes away and comes back, under every policy.
 
 use super::*;
+use std::pin::Pin;
 
 const RECORDS: u32 = 4000;
-
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, bound: u32) -> u32 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 33) as u32 % bound
-    }
-}
 
 fn write_all(mut writer: RecordWriter) -> RecordWriter {
     let mut random = Random(7);
@@ -53,8 +43,6 @@ fn now_or_parked(writer: &mut RecordWriter, bytes: &[u8]) -> Written {
     drop(write);
     Written::Dropped
 }
-
-use std::pin::Pin;
 
 /// What came to subpartition 0, attempt by attempt.
 fn read_all(bench: &Bench, descriptor: &ChannelDescriptor, changes: u32) -> Vec<Vec<u32>> {
