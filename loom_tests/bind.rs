@@ -54,6 +54,12 @@ pub(super) const MODELS: &[Model] = &[
         body: skipped_record_is_never_delivered,
     },
     Model {
+        name: "bind::broken_off_record_leaves_the_delivered_alone",
+        edges: &["ACCT_E1"],
+        preemptions: Some(2),
+        body: broken_off_record_leaves_the_delivered_alone,
+    },
+    Model {
         name: "bind::oldest_is_dropped_or_delivered",
         edges: &[],
         preemptions: Some(2),
@@ -258,6 +264,29 @@ fn skipped_record_is_never_delivered() {
     assert_eq!(records(&got), [3], "{got:?}");
     drop(second);
     bench.close(writer, third);
+}
+
+/// Excluded: the reader is fenced while it passes the ABORT of a record, and the binder counts as broken off
+/// what was delivered, or as delivered what was broken off.
+fn broken_off_record_leaves_the_delivered_alone() {
+    let mut bench = Bench::new(RETAIN, 1);
+    let mut writer = bench.writer();
+    let mut old = bench.bind(1);
+    assert_eq!(writer.write(1), Append::Done);
+    // Half of it fits in the segment's rest, and there is no second one: the writer's end breaks it off.
+    let blocked = writer.half.append(&mut &[2; 12][..], &mut writer.cache);
+    assert!(matches!(blocked, Append::Blocked(_)));
+    drop(writer);
+    assert_eq!(old.next(), Got::Record(1));
+    let old = reading(old, 2);
+    let new = bench.bind(2);
+    let account = bench.account();
+    let (old, by_old) = old.join().unwrap();
+    let Amount { records, bytes } = account.delivered;
+    assert!(records <= 1 && bytes == records * RECORD_BYTES, "{by_old:?} {account:?}");
+    drop((old, new));
+    assert_eq!(bench.account().queued, Amount::ZERO);
+    bench.finish();
 }
 
 /// Excluded: the oldest entries of a retained queue are dropped under the hands of the new reader, or a

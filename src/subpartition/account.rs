@@ -233,14 +233,17 @@ pub(crate) const HELD_MAX: usize = 4;
 
 /// The notes of one bound view; the view stores them, the binder reads them after its bump.
 ///
-/// `consumed` is one word, so that the binder reads records and bytes that belong together; it counts
-/// modulo 2^32 from the view's begin, which is enough: what is taken and not consumed is far less.
+/// `consumed` is one word, so that the binder reads records and bytes that belong together; it counts bytes
+/// modulo 2^32 and records modulo 2^31 from the view's begin, which is enough: what is taken and not consumed
+/// is far less. Its top bit says which of the two words of `aborted` belongs to it.
 #[derive(Debug)]
 pub(crate) struct ViewAccount {
     consumed: AtomicU64,
     consumed_entry: AtomicU32,
     skipped: AtomicU64,
-    aborted_bytes: AtomicU64,
+    aborted: [AtomicU64; 2],
+    /// Which of `aborted` is the newest; the view's own.
+    turn: AtomicU32,
     /// Names of segments; `NONE` where a place is free.
     pub(super) held: [AtomicU64; HELD_MAX],
 }
@@ -252,27 +255,33 @@ impl ViewAccount {
             consumed: AtomicU64::new(0),
             consumed_entry: AtomicU32::new(u32::from(entry)),
             skipped: AtomicU64::new(0),
-            aborted_bytes: AtomicU64::new(0),
+            aborted: [AtomicU64::new(0), AtomicU64::new(0)],
+            turn: AtomicU32::new(0),
             // No note names a segment: zero would be the first one of the arena.
             held: std::array::from_fn(|_| AtomicU64::new(SegmentName::NONE.to_bits())),
         }
     }
 }
 
-/// `{records 32 | bytes 32}`, both modulo 2^32.
+const TURN_SHIFT: u32 = 63;
+const RECORDS: u64 = 0x7fff_ffff;
+const BYTES: u64 = 0xffff_ffff;
+
+/// `{0 | records 31 | bytes 32}`
 fn pack(amount: Amount) -> u64 {
-    (amount.records & 0xffff_ffff) << 32 | (amount.bytes & 0xffff_ffff)
+    (amount.records & RECORDS) << 32 | (amount.bytes & BYTES)
 }
 
 fn unpack(bits: u64) -> Amount {
-    Amount::new(bits >> 32, bits & 0xffff_ffff)
+    Amount::new(bits >> 32 & RECORDS, bits & BYTES)
 }
 
 impl ViewAccount {
     /// View: everything up to `since_begin` (counted from the view's begin) is consumed. The binder may read
     /// an older word; what it misses is in doubt, which is true.
     pub(crate) fn set_consumed(&self, since_begin: Amount) {
-        self.consumed.store(pack(since_begin), sync!(ACCT_E1.consume, Release));
+        let turn = u64::from(self.turn.load(Ordering::Relaxed)) << TURN_SHIFT; // Relaxed: this thread's own
+        self.consumed.store(turn | pack(since_begin), sync!(ACCT_E1.consume, Release));
     }
 
     /// View: every entry before `entry` is consumed. Stored after the amounts, read before them.
@@ -287,14 +296,22 @@ impl ViewAccount {
         self.skipped.store(pack(sum), Ordering::Relaxed);
     }
 
-    /// View: so many bytes of what is consumed are of records that were broken off. Stored before the
-    /// amounts, read after them: what isn't whole is never taken for delivered.
+    /// View: so many bytes of what is consumed next are of records that were broken off, more than before.
+    /// A binder that still reads the amount of before finds the number of before.
     pub(crate) fn set_aborted(&self, bytes: u64) {
-        self.aborted_bytes.store(bytes, Ordering::Relaxed); // Relaxed: one writer; released by ACCT_E1
+        let turn = 1 - self.turn.load(Ordering::Relaxed); // Relaxed: this thread's own
+        self.aborted[turn as usize].store(bytes, Ordering::Relaxed); // Relaxed: released by ACCT_E1
+        self.turn.store(turn, Ordering::Relaxed); // Relaxed: this thread's own
     }
 
-    pub(super) fn consumed(&self) -> Amount {
-        unpack(self.consumed.load(sync!(ACCT_E1.settle, Acquire)))
+    /// What is consumed since the view's begin, and how many bytes of it were broken off. After the bump the
+    /// second belongs to the first: a view takes the end of a broken record by a take of its own, so that
+    /// at most one is noted that isn't in the amount. (Only a burst of explicit acknowledgements could note
+    /// two; then bytes that were delivered or broken off change places in the account.)
+    pub(super) fn consumed(&self) -> (Amount, u64) {
+        let word = self.consumed.load(sync!(ACCT_E1.settle, Acquire));
+        // Relaxed: ordered by the load above.
+        (unpack(word), self.aborted[(word >> TURN_SHIFT) as usize].load(Ordering::Relaxed))
     }
 
     pub(super) fn consumed_entry(&self) -> u16 {
@@ -305,20 +322,18 @@ impl ViewAccount {
         unpack(self.skipped.load(Ordering::Relaxed)) // Relaxed: see `add_skipped`
     }
 
-    /// What came of `consumed` (counted from the view's begin): delivered, skipped, aborted. A view may be
-    /// fenced between its stores, so that the parts are held to the whole.
-    pub(super) fn shares(&self, consumed: Amount) -> (Amount, Amount, Amount) {
+    /// What came of `consumed` (counted from the view's begin, `aborted` bytes of it broken off): delivered,
+    /// skipped, aborted. A view may be fenced between its stores, so that the parts are held to the whole.
+    pub(super) fn shares(&self, consumed: Amount, aborted: u64) -> (Amount, Amount, Amount) {
         let skipped = self.skipped();
         let skipped = Amount::new(skipped.records.min(consumed.records), skipped.bytes.min(consumed.bytes));
         let rest = consumed.since(skipped);
-        // Relaxed: see `set_aborted`.
-        let aborted = Amount::new(0, self.aborted_bytes.load(Ordering::Relaxed).min(rest.bytes));
+        let aborted = Amount::new(0, aborted.min(rest.bytes));
         (rest.since(aborted), skipped, aborted)
     }
 }
 
-/// The part of `progress` that is not behind `consumed`, where the latter counts modulo 2^32.
+/// The part of `progress` that is not behind `consumed`, where the latter counts as [`ViewAccount`] does.
 pub(super) fn unconsumed(progress: Amount, consumed: Amount) -> Amount {
-    let low = |a: u64, b: u64| u64::from((a as u32).wrapping_sub(b as u32));
-    Amount::new(low(progress.records, consumed.records), low(progress.bytes, consumed.bytes))
+    unpack(pack(progress.since(consumed)))
 }

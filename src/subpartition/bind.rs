@@ -324,10 +324,10 @@ impl Subpartition {
         let mut delivered = record.delivered;
         let mut queued = published.since(record.settled());
         if let Some(bound) = &record.view {
-            let consumed = bound.account.consumed();
+            let (consumed, broken) = bound.account.consumed();
             let waiting = unconsumed(published.since(bound.start), consumed);
             let seen = published.since(bound.start).since(waiting);
-            let (had, skipped, aborted) = bound.account.shares(seen);
+            let (had, skipped, aborted) = bound.account.shares(seen, broken);
             delivered += had;
             lost.skipped += skipped;
             lost.aborted += aborted;

@@ -309,7 +309,9 @@ impl LocalReader {
             return;
         }
         let account = self.view.account();
-        account.set_aborted(mark.aborted);
+        if mark.aborted != self.consumed.aborted {
+            account.set_aborted(mark.aborted);
+        }
         account.set_consumed(mark.amount);
         if mark.entry != self.consumed.entry {
             account.set_consumed_entry(mark.entry);

@@ -98,9 +98,10 @@ impl Subpartition {
         // The entry first: amounts newer than it only mean that more is consumed (see `position_of`).
         let entry = bound.account.consumed_entry();
         let progress = self.ring.amount_at(taken, later).since(bound.start);
-        let open = unconsumed(progress, bound.account.consumed());
+        let (noted, broken) = bound.account.consumed();
+        let open = unconsumed(progress, noted);
         let consumed = progress.since(open);
-        let (delivered, skipped, aborted) = bound.account.shares(consumed);
+        let (delivered, skipped, aborted) = bound.account.shares(consumed, broken);
         record.delivered += delivered;
         record.lost.skipped += skipped;
         record.lost.aborted += aborted;
@@ -109,7 +110,7 @@ impl Subpartition {
         }
         let in_doubt = match ending {
             Ending::Fenced => open,
-            Ending::Closed { yielded } => unconsumed(yielded, bound.account.consumed()),
+            Ending::Closed { yielded } => unconsumed(yielded, noted),
         };
         record.in_doubt += in_doubt;
         record.lost.unread += open.since(in_doubt);
