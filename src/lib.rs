@@ -73,7 +73,7 @@ pub use subpartition::{
 pub use worker::{StartError, Worker, WorkerBuilder, WorkerSnapshot};
 pub use writer::{
     Broadcast, Finish, Forward, Hash, Partitioner, Reach, RecordSink, RecordWriter, RoundRobin, SendEvent,
-    Target, TryWriteError, WaitError, WhyBlocked as WhyWriterBlocked, Write, Written,
+    Target, TryWriteError, WaitError, Write, WriterBlocked, Written,
 };
 
 /// The README's program, compiled and run with the tests.

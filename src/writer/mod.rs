@@ -35,7 +35,7 @@ pub use broadcast::Reach;
 pub use error::{TryWriteError, WaitError};
 pub use event::Target;
 pub use future::{Broadcast, Finish, SendEvent, Write};
-pub use observe::WhyBlocked;
+pub use observe::WriterBlocked;
 pub use partitioner::{Forward, Hash, Partitioner, RoundRobin};
 pub use sink::RecordSink;
 

@@ -58,20 +58,22 @@ impl RecordWriter {
     /// Why the last record or event for subpartition `target` found no room; `NotBlocked` if it did find room
     /// or there is no such subpartition.
     #[must_use]
-    pub fn why_blocked(&self, target: u32) -> WhyBlocked {
-        let Some(lane) = self.lanes.get(target as usize) else { return WhyBlocked::NotBlocked };
-        let Some(blocked) = lane.blocked else { return WhyBlocked::NotBlocked };
+    pub fn why_blocked(&self, target: u32) -> WriterBlocked {
+        let Some(lane) = self.lanes.get(target as usize) else { return WriterBlocked::NotBlocked };
+        let Some(blocked) = lane.blocked else { return WriterBlocked::NotBlocked };
         let sub = lane.half.subpartition();
         let (used, max) = sub.segments();
         let full = used >= max;
         match (blocked, sub.phase(), sub.policies().when_absent) {
-            (Blocked::Priority, ..) => WhyBlocked::PriorityEvents,
-            (Blocked::Slots, ..) => WhyBlocked::Entries,
-            (Blocked::Memory, Phase::Unbound, _) if full => WhyBlocked::NotBoundYet { used, max },
-            (Blocked::Memory, _, WhenAbsent::Replay { .. }) if full => WhyBlocked::Acknowledge { used, max },
-            (Blocked::Memory, Phase::Unavailable, _) if full => WhyBlocked::Retained { used, max },
-            (Blocked::Memory, ..) if full => WhyBlocked::Quota { used, max },
-            (Blocked::Memory, ..) => WhyBlocked::Floating { used, max },
+            (Blocked::Priority, ..) => WriterBlocked::PriorityEvents,
+            (Blocked::Slots, ..) => WriterBlocked::Entries,
+            (Blocked::Memory, Phase::Unbound, _) if full => WriterBlocked::NotBoundYet { used, max },
+            (Blocked::Memory, _, WhenAbsent::Replay { .. }) if full => {
+                WriterBlocked::Acknowledge { used, max }
+            }
+            (Blocked::Memory, Phase::Unavailable, _) if full => WriterBlocked::Retained { used, max },
+            (Blocked::Memory, ..) if full => WriterBlocked::Quota { used, max },
+            (Blocked::Memory, ..) => WriterBlocked::Floating { used, max },
         }
     }
 }
@@ -79,7 +81,7 @@ impl RecordWriter {
 /// Why a write waits. Its `Display` says it in words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum WhyBlocked {
+pub enum WriterBlocked {
     /// Nothing waits.
     NotBlocked,
     /// The bound reader has not read enough: the subpartition's quota of segments is used up.
@@ -123,7 +125,7 @@ pub enum WhyBlocked {
     PriorityEvents,
 }
 
-impl fmt::Display for WhyBlocked {
+impl fmt::Display for WriterBlocked {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotBlocked => f.write_str("not blocked"),

@@ -43,7 +43,7 @@ fn an_event_to_all_goes_on_where_it_was_blocked() {
     while writer.poll_event(cx, Target::One(1), &Event::Barrier(filled)).is_ready() {
         filled += 1;
     }
-    assert_eq!(writer.why_blocked(1), WhyBlocked::Entries);
+    assert_eq!(writer.why_blocked(1), WriterBlocked::Entries);
     let event = Event::Barrier(1000);
     assert!(writer.poll_event(cx, Target::All, &event).is_pending());
     assert_eq!(readers[0].drain(), [Got::Event(event.clone())], "who has room has it at once");

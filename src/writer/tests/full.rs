@@ -45,11 +45,11 @@ fn a_write_waits_so_long_and_those_behind_it_do_not() {
         assert_eq!(poll(&mut writer, &woken, &record(number, 50)), DROPPED);
     }
     assert_eq!(account(&writer, 0).lost.overflowed, Amount { records: 4, bytes: 4 * 54 });
-    assert_eq!(writer.why_blocked(0), WhyBlocked::Quota { used: 2, max: 2 });
+    assert_eq!(writer.why_blocked(0), WriterBlocked::Quota { used: 2, max: 2 });
     // There is room again: the next one goes, and the one that meets a full queue waits anew.
     assert_eq!(reader.numbers(), [0]);
     assert_eq!(poll(&mut writer, &woken, &record(5, 50)), QUEUED);
-    assert_eq!(writer.why_blocked(0), WhyBlocked::NotBlocked);
+    assert_eq!(writer.why_blocked(0), WriterBlocked::NotBlocked);
     assert_eq!(writer.try_write(0, &record(6, SEGMENT)), Ok(Written::Queued));
     let last = record(7, 4090);
     let mut source = &last[..];
@@ -118,7 +118,7 @@ fn nobody_is_timed_before_the_first_bind() {
     assert!(poll(&mut writer, &woken, &record(1, 50)).is_pending());
     bench.clock.advance(PATIENCE);
     assert!(poll(&mut writer, &woken, &record(1, 50)).is_pending());
-    assert_eq!(writer.why_blocked(0), WhyBlocked::NotBoundYet { used: 2, max: 2 });
+    assert_eq!(writer.why_blocked(0), WriterBlocked::NotBoundYet { used: 2, max: 2 });
     // A bind alone changes what rules: now it may drop.
     let mut reader = bench.reader(&writer, 0, 1);
     assert_eq!(woken.times(), 1);

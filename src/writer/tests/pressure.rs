@@ -58,7 +58,7 @@ fn a_sibling_that_gives_floating_memory_back_wakes_the_writer() {
     assert_eq!(writer.try_write(0, &record(0, SEGMENT - 4)), Ok(Written::Queued));
     let short = record(1, 10);
     let woken = wait(&mut writer, &short);
-    assert_eq!(writer.why_blocked(0), WhyBlocked::Floating { used: 1, max: 8 });
+    assert_eq!(writer.why_blocked(0), WriterBlocked::Floating { used: 1, max: 8 });
     assert_eq!(readers[1].numbers(), [0]);
     assert!(woken.times() > 0);
     assert_eq!(now(poll_of(&mut writer, &short)), Ok(Written::Queued));
@@ -102,7 +102,7 @@ fn the_next_attempt_ends_a_wait_for_retained_memory() {
     assert_eq!(writer.try_write(0, &record(0, 2 * SEGMENT - 4)), Ok(Written::Queued));
     let short = record(1, 10);
     let woken = wait(&mut writer, &short);
-    assert_eq!(writer.why_blocked(0), WhyBlocked::Retained { used: 2, max: 2 });
+    assert_eq!(writer.why_blocked(0), WriterBlocked::Retained { used: 2, max: 2 });
     let mut reader = bench.reader(&writer, 0, 2);
     assert!(woken.times() > 0, "a bound reader's quota is larger");
     assert_eq!(now(poll_of(&mut writer, &short)), Ok(Written::Queued));
@@ -126,7 +126,7 @@ fn under_replay_it_waits_for_the_acknowledgement() {
     }
     let short = record(2, 10);
     let woken = wait(&mut writer, &short);
-    assert_eq!(writer.why_blocked(0), WhyBlocked::Acknowledge { used: 2, max: 2 });
+    assert_eq!(writer.why_blocked(0), WriterBlocked::Acknowledge { used: 2, max: 2 });
     assert!(writer.why_blocked(0).to_string().contains("waiting for acknowledge"));
     assert_eq!(number_of(reader.next()), 0);
     assert_eq!(woken.times(), 0, "taken, and not consumed");
