@@ -102,7 +102,9 @@ impl PartitionConfig {
         self
     }
 
-    /// Segments for records that are broadcast and longer than 512 bytes. Default: 4.
+    /// Segments for records that are broadcast and longer than 512 bytes. Default: 4. One is being filled, one
+    /// is being read, and one more for each reader that stands still in the middle of another; with none to be
+    /// had the record is copied into every subpartition instead, on its own account.
     #[must_use]
     pub fn broadcast_segments(mut self, segments: u32) -> Self {
         self.broadcast = segments;
