@@ -95,7 +95,8 @@ impl Doorbell {
     /// Takes all nodes that were rung, oldest first. `listed` stays set until [`ReadyNode::clear`], so a
     /// node in the server's hands isn't pushed again.
     pub(crate) fn take_all(&self, serve: impl FnMut(Arc<ReadyNode>)) {
-        if !self.is_silent() {
+        // A closed bell stays closed (I4). Relaxed: only the server closes it.
+        if !self.is_silent() && self.head.load(Ordering::Relaxed) != closed() {
             // Relaxed: a statistic with one writer. 0 stands for "no suspicion".
             let served = self.served.load(Ordering::Relaxed).wrapping_add(1).max(1);
             self.served.store(served, Ordering::Relaxed);
@@ -239,5 +240,36 @@ impl ReadyNode {
         fence(sync!(DOOR_F1.publish, SeqCst));
         // Relaxed: ordered by the fence.
         self.quiet.load(Ordering::Relaxed)
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_closed_bell_stays_closed_and_keeps_nothing() {
+        let bell = Doorbell::new();
+        let node = ReadyNode::new(&bell, 3);
+        node.ring();
+        bell.close();
+        bell.take_all(|_| panic!("nothing is listed"));
+        node.clear();
+        assert!(!node.ring());
+        assert_eq!(Arc::strong_count(&node), 1);
+    }
+
+    #[test]
+    fn a_rescan_finds_a_sleeper_with_a_list_on_the_second_look_only() {
+        let bell = Doorbell::new();
+        let node = ReadyNode::new(&bell, 0);
+        assert!(bell.may_sleep(Waker::noop()));
+        assert!(!bell.rescan(), "asleep, and nothing to do");
+        // A ring whose wake-up got lost: listed, and announced again behind its back.
+        node.ring();
+        bell.waiter.announce(Waker::noop());
+        assert!(!bell.rescan(), "one look may fall between a ring and its wake-up");
+        assert!(bell.rescan(), "two can't");
+        bell.close();
     }
 }
