@@ -15,14 +15,17 @@ use pirn::{
     Attempt, Flush, GateConfig, Incarnation, Item, MemoryConfig, PartitionConfig, PartitionId, Policies,
     RecordWriter, SegmentClass, TryNext, WhenAbsent, WhenFull, WhenRetained, Worker,
 };
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 const CONSUMERS: u32 = 100;
 const RECORD: [u8; 100] = [5; 100];
 const WINDOW: Duration = Duration::from_millis(300);
+
+/// The tests of this file compare rates, and take turns.
+static TURN: Mutex<()> = Mutex::new(());
 
 const READ: u8 = 0;
 const STOP: u8 = 1;
@@ -161,6 +164,7 @@ fn share(policies: Policies, order: u8) -> f64 {
 }
 
 fn median_of_five(policies: Policies, order: u8) -> f64 {
+    let _turn = TURN.lock().unwrap_or_else(|failed| failed.into_inner());
     let mut shares: Vec<f64> = (0..5).map(|_| share(policies, order)).collect();
     shares.sort_by(f64::total_cmp);
     println!("shares {shares:.3?}");
