@@ -48,7 +48,6 @@ mod subpartition;
 mod sync;
 #[cfg(all(test, not(loom)))]
 mod test_size;
-#[cfg(not(loom))]
 mod worker;
 mod writer;
 
@@ -69,7 +68,6 @@ pub use subpartition::{
     Account, Amount, BeforeFirstBind, DroppedEvents, Flush, Losses, Phase, Policies, WhenAbsent, WhenFull,
     WhenRetained,
 };
-#[cfg(not(loom))]
 pub use worker::{StartError, Worker, WorkerBuilder, WorkerSnapshot};
 pub use writer::{
     Broadcast, Finish, Forward, Hash, Partitioner, Reach, RecordSink, RecordWriter, RoundRobin, SendEvent,

@@ -11,9 +11,20 @@ macro_rules! cold_event {
 /// An event on a cold path; the feature `tracing` is off.
 #[cfg(not(feature = "tracing"))]
 macro_rules! cold_event {
-    ($level:ident, $($name:ident = $value:expr,)* $text:literal) => { $(let _ = &$value;)* };
+    ($level:ident, $($fields:tt)+) => { $crate::metrics::unheard!($($fields)+) };
+}
+/// Uses the fields of an event that nobody hears, so that both builds name the same things.
+#[cfg(not(feature = "tracing"))]
+macro_rules! unheard {
+    ($text:literal) => {};
+    ($name:ident = % $value:expr, $($rest:tt)+) => { let _ = &$value; $crate::metrics::unheard!($($rest)+) };
+    ($name:ident = $value:expr, $($rest:tt)+) => { let _ = &$value; $crate::metrics::unheard!($($rest)+) };
+    (% $value:ident, $($rest:tt)+) => { let _ = &$value; $crate::metrics::unheard!($($rest)+) };
+    ($value:ident, $($rest:tt)+) => { let _ = &$value; $crate::metrics::unheard!($($rest)+) };
 }
 pub(crate) use cold_event;
+#[cfg(not(feature = "tracing"))]
+pub(crate) use unheard;
 
 /// Counters of a worker.
 #[derive(Debug, Default)]

@@ -12,7 +12,7 @@ use crate::error::{BindError, Cause};
 use crate::id::{Attempt, BindSecret, JobId, PartitionId};
 use crate::inbox::Inbox;
 use crate::memory::SegmentPool;
-use crate::metrics::WorkerCounts;
+use crate::metrics::{WorkerCounts, cold_event};
 use crate::subpartition::{BindRequest, Grant, Refusal, View};
 use crate::sync::{Mutex, lock};
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -133,6 +133,7 @@ impl Manager {
             waiting.descriptor.partition == id && waiting.descriptor.producer_attempt <= attempt
         });
         drop(registry);
+        cold_event!(info, partition = %id, %attempt, waiting = waiting.len(), "partition created");
         if let Some(older) = older {
             older.close(&Cause::Superseded { newer: attempt });
         }
@@ -187,11 +188,22 @@ impl Manager {
         partition.admit(descriptor)?;
         let not_found = || BindError::NotFound { partition: partition.id };
         let sub = partition.subpartition(descriptor.subpartition).ok_or_else(not_found)?;
-        let grant = sub.bind(request, node).map_err(|refusal| match refusal {
+        let granted = sub.bind(request, node).map_err(|refusal| match refusal {
             Refusal::Stale { presented, current } => BindError::Stale { presented, current },
             Refusal::DuplicateAttempt { attempt } => BindError::DuplicateAttempt { attempt },
             Refusal::Released => BindError::Released { cause: partition.closed().unwrap_or(Cause::Released) },
-        })?;
+        });
+        let (id, index, attempt) = (partition.id, descriptor.subpartition, request.attempt);
+        match &granted {
+            Ok(grant) => {
+                let (epoch, lost) = (grant.epoch, grant.lost.total().records);
+                cold_event!(info, partition = %id, subpartition = index, consumer = %attempt, %epoch, lost, "bound");
+            }
+            Err(refused) => {
+                cold_event!(warn, partition = %id, subpartition = index, consumer = %attempt, %refused, "bind refused");
+            }
+        }
+        let grant = granted?;
         let view = View::new(sub.clone(), node.clone(), &grant);
         Ok(BoundView { view, grant, partition: partition.clone() })
     }
@@ -282,6 +294,7 @@ impl Manager {
         drop(registry);
         for waiting in expired {
             let waited = now.since(waiting.since);
+            cold_event!(warn, partition = %waiting.descriptor.partition, "a bind waited in vain");
             let error = BindError::TimedOut {
                 partition: waiting.descriptor.partition,
                 waited_ms: u64::try_from(waited.as_millis()).unwrap_or(u64::MAX),
@@ -290,6 +303,9 @@ impl Manager {
         }
         let lost = bells.iter().map(|bell| u64::from(bell.rescan())).sum::<u64>()
             + partitions.iter().map(|partition| partition.rescan()).sum::<u64>();
+        if lost > 0 {
+            cold_event!(error, lost, "wake-ups were missing, which is a defect of this library");
+        }
         self.counts.add_lost_wakeups(lost);
     }
 

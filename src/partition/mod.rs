@@ -26,6 +26,7 @@ pub(crate) use waiting::{BindAnswer, Ticket};
 use crate::error::Cause;
 use crate::id::{Attempt, BindSecret, PartitionId};
 use crate::memory::{Charge, SegmentCache, SegmentPool};
+use crate::metrics::cold_event;
 use crate::subpartition::{Subpartition, WriteHalf};
 use crate::sync::{AtomicU32, Mutex, Ordering, Waiter, lock};
 use std::sync::{Arc, Weak};
@@ -175,6 +176,7 @@ impl Partition {
         }
         *closed = Some(cause.clone());
         drop(closed);
+        cold_event!(info, partition = %self.id, attempt = %self.attempt, %cause, "partition closed");
         for sub in &self.subpartitions {
             sub.release(cause);
         }

@@ -54,6 +54,7 @@ impl Admission {
 
     /// Bytes admitted now.
     #[cfg(test)]
+    #[cfg(all(test, not(loom)))]
     pub(crate) const fn admitted_bytes(&self) -> u64 {
         self.admitted
     }
@@ -109,7 +110,7 @@ pub(crate) enum Refused {
 }
 
 /// One step of [`Assembler::next`].
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Step<'a> {
     /// The payload of one record, without its prefix.
@@ -187,7 +188,7 @@ impl Assembler {
     /// or goes on with the half record held here. A payload that ran over ranges is valid until the next
     /// call, which gives its admission back ([`settle`](Self::settle) does so at once).
     #[inline]
-    #[cfg(test)]
+    #[cfg(all(test, not(loom)))]
     pub(crate) fn next<'a>(
         &'a mut self,
         facts: &EntryFacts,

@@ -2,8 +2,6 @@
 //! crossbeam's promises. A locked deque would order a pop after every push before it, and hide edges that the
 //! real queue leaves to its user.
 
-use super::Ordering;
-
 /// A bounded FIFO queue that any thread may push to and pop from.
 #[derive(Debug)]
 pub(crate) struct Queue<T> {
