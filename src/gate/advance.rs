@@ -19,8 +19,21 @@ pub(super) enum Found {
 }
 
 impl InputGate {
-    /// The next thing that is there; `None` when nothing is.
+    /// The channel whose next record lies whole where it is being read, if its turn isn't over: the way of
+    /// nearly all records. `None` says nothing of what [`InputGate::advance`] finds.
     #[inline]
+    pub(super) fn next_record(&mut self) -> Option<usize> {
+        let index = self.turn.channel;
+        let reader = self.channels.get_mut(index)?.reader.as_mut()?;
+        let in_turn = self.turn.records_left > 0 && reader.yielded_bytes() < self.turn.bytes_end;
+        if !in_turn || !reader.next_whole() {
+            return None;
+        }
+        self.turn.records_left -= 1;
+        Some(index)
+    }
+
+    /// The next thing that is there; `None` when nothing is.
     pub(super) fn advance(&mut self) -> Option<Found> {
         loop {
             let index = self.turn.channel;
@@ -56,7 +69,7 @@ impl InputGate {
     }
 
     #[inline]
-    fn record(&self, index: usize) -> Record<'_> {
+    pub(super) fn record(&self, index: usize) -> Record<'_> {
         let channel = &self.channels[index];
         let Some(reader) = &channel.reader else { unreachable!("I1: found with this reader") };
         Record { channel: index as u32, bind: channel.binds, bytes: reader.current().bytes(), reader }

@@ -18,7 +18,11 @@ impl InputGate {
     ///
     /// # Errors
     /// See [`GateError`]: of one channel, told once, or of the task as a whole.
+    #[inline]
     pub fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Item<'_>>, GateError>> {
+        if let Some(index) = self.next_record() {
+            return Poll::Ready(Ok(Some(Item::Record(self.record(index)))));
+        }
         let found = ready!(self.poll_found(cx.waker()));
         Poll::Ready(self.lend(found))
     }
@@ -33,7 +37,11 @@ impl InputGate {
     ///
     /// # Errors
     /// As for [`InputGate::poll_next`].
+    #[inline]
     pub fn try_next(&mut self) -> Result<TryNext<'_>, GateError> {
+        if let Some(index) = self.next_record() {
+            return Ok(TryNext::Item(Item::Record(self.record(index))));
+        }
         let found = self.advance();
         self.lend_try(found)
     }
@@ -44,14 +52,22 @@ impl InputGate {
     ///
     /// # Errors
     /// As for [`InputGate::poll_next`].
+    #[inline]
     pub fn next_blocking(&mut self) -> Result<Option<Item<'_>>, GateError> {
-        let found = loop {
+        if let Some(index) = self.next_record() {
+            return Ok(Some(Item::Record(self.record(index))));
+        }
+        let found = self.found_blocking();
+        self.lend(found)
+    }
+
+    fn found_blocking(&mut self) -> Found {
+        loop {
             if let Some(found) = self.advance() {
-                break found;
+                return found;
             }
             self.park(None);
-        };
-        self.lend(found)
+        }
     }
 
     /// As [`InputGate::next_blocking`], for at most `timeout`.

@@ -278,7 +278,7 @@ impl Assembler {
     ///
     /// With equal lengths the prefix isn't looked at, which breaks the chain from one length to the next.
     #[inline]
-    fn whole_record<'r>(&self, facts: &EntryFacts, rest: &'r [u8]) -> Option<&'r [u8]> {
+    pub(crate) fn whole_record<'r>(&self, facts: &EntryFacts, rest: &'r [u8]) -> Option<&'r [u8]> {
         if self.state != State::Idle {
             return None;
         }

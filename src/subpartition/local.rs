@@ -148,8 +148,26 @@ impl LocalReader {
         self.mark.amount.bytes
     }
 
-    /// The next item. Everything yielded before counts as consumed from here on, unless explicit.
+    /// The next record if it lies whole in the piece at hand: the way of nearly all of them, and
+    /// [`LocalReader::next`] without the rest of it. False says nothing of what comes.
     #[inline]
+    pub(crate) fn next_whole(&mut self) -> bool {
+        if !self.explicit {
+            self.consume(self.mark);
+        }
+        let Some(piece) = &self.piece else { return false };
+        // SAFETY: I1.
+        let range: &[u8] = unsafe { &*self.range.0 };
+        let Some(rest) = range.get(self.at..) else { return false };
+        let Some(payload) = self.assembler.whole_record(&piece.facts, rest) else { return false };
+        let len = payload.len();
+        self.at += piece.facts.layout.prefix_bytes() + len;
+        self.last = Some(len);
+        self.note_record();
+        true
+    }
+
+    /// The next item. Everything yielded before counts as consumed from here on, unless explicit.
     pub(crate) fn next(&mut self, admission: &mut Admission) -> Next {
         if !self.explicit {
             self.consume(self.mark);
@@ -304,10 +322,21 @@ impl LocalReader {
         Acked::Done { end: is_end && self.view.acknowledge_end() }
     }
 
+    #[inline]
     fn consume(&mut self, mark: Mark) {
-        if mark == self.consumed {
+        if mark.entry == self.consumed.entry && mark.aborted == self.consumed.aborted {
+            // Within an entry, and with nothing broken off, one word says it all.
+            if mark.amount != self.consumed.amount {
+                self.view.account().set_consumed(mark.amount);
+                self.consumed = mark;
+            }
             return;
         }
+        self.consume_entry(mark);
+    }
+
+    #[cold]
+    fn consume_entry(&mut self, mark: Mark) {
         let account = self.view.account();
         if mark.aborted != self.consumed.aborted {
             account.set_aborted(mark.aborted);
