@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{Channel, Shape, read_records, touch};
+use common::{through_a_channel, touch};
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use std::hint::black_box;
 use std::thread;
@@ -19,24 +19,10 @@ fn local_channel(c: &mut Criterion) {
     for bytes in [8_usize, 100, 1_000, 32_000] {
         group.throughput(Throughput::Bytes(bytes as u64));
         let id = |name: &str| BenchmarkId::new(name, bytes);
-        group.bench_function(id("pirn"), |b| b.iter_custom(|count| pirn(bytes, count)));
+        group.bench_function(id("pirn"), |b| b.iter_custom(|count| through_a_channel(bytes, count, BUFFERS)));
         group.bench_function(id("buffers over rtrb"), |b| b.iter_custom(|count| rtrb(bytes, count)));
     }
     group.finish();
-}
-
-fn pirn(bytes: usize, count: u64) -> Duration {
-    let mut channel = Channel::new(&Shape { floating: BUFFERS as u32, ..Shape::default() });
-    let record = vec![3_u8; bytes];
-    let mut gate = channel.gates.pop().unwrap();
-    let start = Instant::now();
-    let reader = thread::spawn(move || read_records(&mut gate, count));
-    for _ in 0..count {
-        channel.writer.write_blocking(0, black_box(&record)).unwrap();
-    }
-    channel.writer.flush();
-    black_box(reader.join().unwrap());
-    start.elapsed()
 }
 
 /// Copies records into buffers without lengths, passes full buffers, sums them.

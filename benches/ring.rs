@@ -5,7 +5,7 @@
 
 mod common;
 
-use common::{Channel, SEGMENT_RECORD, Shape, read_records, touch};
+use common::{Channel, SEGMENT_RECORD, Shape, read_records, through_a_channel, touch};
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use crossbeam_queue::ArrayQueue;
 use disruptor::{BusySpin, Producer, build_single_producer};
@@ -30,17 +30,7 @@ fn hand_over(c: &mut Criterion) {
 }
 
 fn pirn_segments(count: u64) -> Duration {
-    let mut channel = Channel::new(&Shape { floating: BUFFERS as u32, ..Shape::default() });
-    let record = vec![3_u8; SEGMENT_RECORD];
-    let mut gate = channel.gates.pop().unwrap();
-    let start = Instant::now();
-    let reader = thread::spawn(move || read_records(&mut gate, count));
-    for _ in 0..count {
-        channel.writer.write_blocking(0, black_box(&record)).unwrap();
-    }
-    channel.writer.flush();
-    black_box(reader.join().unwrap());
-    start.elapsed()
+    through_a_channel(SEGMENT_RECORD, count, BUFFERS)
 }
 
 fn rtrb_buffers(count: u64) -> Duration {

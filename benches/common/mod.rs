@@ -6,6 +6,9 @@ use pirn::{
     Attempt, Flush, GateConfig, Incarnation, InputGate, Item, MemoryConfig, PartitionConfig, PartitionId,
     Policies, RecordLayout, RecordWriter, SegmentClass, TryNext, Worker,
 };
+use std::hint::black_box;
+use std::thread;
+use std::time::{Duration, Instant};
 
 /// Bytes of a record that fills a segment of 32 KiB with its length.
 pub(crate) const SEGMENT_RECORD: usize = 32 * 1024 - 4;
@@ -114,4 +117,19 @@ pub(crate) fn read_records(gate: &mut InputGate, records: u64) -> u64 {
         }
     }
     sum
+}
+
+/// Time for `count` records of so many bytes from one thread to another.
+pub(crate) fn through_a_channel(bytes: usize, count: u64, buffers: usize) -> Duration {
+    let mut channel = Channel::new(&Shape { floating: buffers as u32, ..Shape::default() });
+    let record = vec![3_u8; bytes];
+    let mut gate = channel.gates.pop().expect("one subpartition, one gate");
+    let start = Instant::now();
+    let reader = thread::spawn(move || read_records(&mut gate, count));
+    for _ in 0..count {
+        channel.writer.write_blocking(0, black_box(&record)).expect("nobody closes the partition");
+    }
+    channel.writer.flush();
+    black_box(reader.join().expect("the reader doesn't panic"));
+    start.elapsed()
 }
