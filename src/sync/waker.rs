@@ -12,6 +12,17 @@
 use super::{AtomicBool, Mutex, Ordering, fence, lock, sync};
 use std::task::Waker;
 
+/// Wakes a task. A waker is foreign code, run by whoever happens to notify: another task's thread in the
+/// middle of its record, a release that has more to tell, the thread that keeps the time. Its panic is the
+/// waking task's own trouble: the panic hook has reported it, and nobody else is hurt.
+pub(crate) fn wake(waker: Waker) {
+    // A panic in a model is the model's verdict.
+    #[cfg(loom)]
+    waker.wake();
+    #[cfg(not(loom))]
+    drop(std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| waker.wake())));
+}
+
 /// Holds at most one waker. The lock is held for a move only: never while a waker is cloned, woken or
 /// dropped, since those run foreign code.
 #[derive(Debug)]
@@ -34,7 +45,7 @@ impl WakerSlot {
         let waker = lock(&self.0).take();
         match waker {
             Some(waker) => {
-                waker.wake();
+                wake(waker);
                 true
             }
             None => false,

@@ -1,7 +1,7 @@
 //! The control thread of a worker: keeps the time, wakes who asked for it, looks after things once a second.
 
 use crate::clock::{Clock, Moment, Monotonic};
-use crate::sync::{Mutex, lock};
+use crate::sync::{Mutex, lock, wake};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::sync::Arc;
@@ -78,7 +78,7 @@ impl WorkerClock {
             let mut next_tick = clock.now().plus(TICK);
             let mut due = Vec::with_capacity(ALARMS);
             while clock.wait_until(next_tick, &mut due) {
-                due.drain(..).for_each(Waker::wake);
+                due.drain(..).for_each(wake);
                 if clock.now() >= next_tick {
                     look_after();
                     next_tick = clock.now().plus(TICK);
