@@ -72,7 +72,7 @@ impl InputGate {
     pub(super) fn record(&self, index: usize) -> Record<'_> {
         let channel = &self.channels[index];
         let Some(reader) = &channel.reader else { unreachable!("I1: found with this reader") };
-        Record { channel: index as u32, bind: channel.binds, bytes: reader.current().bytes(), reader }
+        Record { channel: index as u32, stamp: channel.stamp, bytes: reader.current().bytes(), reader }
     }
 
     /// What follows from something that isn't a record.

@@ -54,6 +54,7 @@ impl InputGate {
         let BoundView { view, grant, partition } = bound;
         let channel = &mut self.channels[index];
         channel.binds = channel.binds.wrapping_add(1);
+        channel.stamp = channel.stamp.wrapping_add(1);
         channel.epoch = view.epoch();
         channel.node = Some(view.node().clone());
         channel.begin = grant.begin;

@@ -70,6 +70,8 @@ pub(super) struct Channel {
     pub(super) pending: Option<ChannelDescriptor>,
     pub(super) epoch: BindEpoch,
     pub(super) binds: u32,
+    /// Names the present bind in receipts: see [`Receipt`](super::Receipt).
+    pub(super) stamp: u64,
     /// `Flush::Interval` of the partition.
     pub(super) interval: Option<Duration>,
     /// What was yielded when a timed look was asked for last.
@@ -96,7 +98,8 @@ pub(super) struct Channel {
 }
 
 impl Channel {
-    pub(super) fn new(descriptor: ChannelDescriptor) -> Self {
+    /// `stamp`: where the names of its binds begin.
+    pub(super) fn new(descriptor: ChannelDescriptor, stamp: u64) -> Self {
         Self {
             reader: None,
             is_queued: false,
@@ -112,6 +115,7 @@ impl Channel {
             pending: None,
             epoch: BindEpoch::NEVER,
             binds: 0,
+            stamp,
             interval: None,
             looked: None,
             announce: None,

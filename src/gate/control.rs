@@ -65,15 +65,16 @@ impl InputGate {
     pub fn receipt(&self, channel: u32) -> Option<Receipt> {
         let bound = self.channels.get(channel as usize)?;
         let mark = bound.reader.as_ref()?.mark();
-        Some(Receipt { channel, bind: bound.binds, mark })
+        Some(Receipt { channel, stamp: bound.stamp, mark })
     }
 
     /// Explicit mode: everything of the receipt's channel up to its place is consumed. False if the receipt is
-    /// of an older bind, came twice, or the gate isn't in explicit mode; that is counted in the snapshot.
+    /// of an older bind or of another gate, came twice, or the gate isn't in explicit mode; that is counted in
+    /// the snapshot.
     pub fn acknowledge(&mut self, receipt: Receipt) -> bool {
         let Some(channel) = self.channels.get_mut(receipt.channel as usize) else { return false };
         let acked = match &mut channel.reader {
-            Some(reader) if self.explicit && receipt.bind == channel.binds => {
+            Some(reader) if self.explicit && receipt.stamp == channel.stamp => {
                 reader.acknowledge(receipt.mark)
             }
             _ => Acked::Ignored,

@@ -148,7 +148,7 @@ pub struct LossReport {
 #[derive(Clone, Copy)]
 pub struct Record<'a> {
     pub(super) channel: u32,
-    pub(super) bind: u32,
+    pub(super) stamp: u64,
     pub(super) bytes: &'a [u8],
     pub(super) reader: &'a LocalReader,
 }
@@ -169,7 +169,7 @@ impl<'a> Record<'a> {
     /// What acknowledges this record and everything of the channel before it.
     #[must_use]
     pub fn receipt(&self) -> Receipt {
-        Receipt { channel: self.channel, bind: self.bind, mark: self.reader.mark() }
+        Receipt { channel: self.channel, stamp: self.stamp, mark: self.reader.mark() }
     }
 
     /// The payload as an owned value. Its segment is lent, without a copy, if the payload fills at least half
@@ -217,8 +217,9 @@ pub struct OwnedRecord {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Receipt {
     pub(super) channel: u32,
-    /// Which of the gate's binds of the channel. Epochs won't do: every producer attempt counts its own.
-    pub(super) bind: u32,
+    /// Which bind of which gate. Epochs won't do: every producer attempt counts its own. Each gate begins at a
+    /// random number: a receipt of another gate must not release what this one still reads.
+    pub(super) stamp: u64,
     pub(super) mark: Mark,
 }
 

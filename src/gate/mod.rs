@@ -60,6 +60,7 @@ use board::Board;
 use channel::Channel;
 use handle::{Command, commands_max};
 use ready::{Ready, Turn};
+use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 
 /// The token of the node that stands for commands: no channel has it.
@@ -99,7 +100,10 @@ pub struct InputGate {
 impl InputGate {
     pub(crate) fn new(manager: Arc<Manager>, config: GateConfig) -> Self {
         let request = config.request();
-        let mut channels: Vec<_> = config.channels.into_iter().map(Channel::new).collect();
+        // Random without an error to handle; equality is all that is asked of it.
+        let stamp = RandomState::new().hash_one(request.attempt);
+        let mut channels: Vec<_> =
+            config.channels.into_iter().map(|channel| Channel::new(channel, stamp)).collect();
         let bell = Doorbell::new();
         manager.watch(&bell);
         let mut ready = Ready::new(channels.len());
