@@ -125,6 +125,13 @@ impl RecordWriter {
 
     /// One try to get on with the record.
     fn attempt_record(&mut self, target: u32, record: &mut impl Buf) -> Poll<Result<Written, WriteError>> {
+        let unwinding = GiveUpOnPanic { writer: self, target };
+        let written = unwinding.writer.advance_record(target, record);
+        std::mem::forget(unwinding);
+        written
+    }
+
+    fn advance_record(&mut self, target: u32, record: &mut impl Buf) -> Poll<Result<Written, WriteError>> {
         let before = record.remaining();
         let mut append = self.lanes[target as usize].half.append(record, &mut self.cache);
         if append == Append::Blocked(Blocked::Memory) && self.sweep_shared() {
@@ -168,5 +175,22 @@ impl RecordWriter {
     /// Gives up shared segments, and private copies, that rings have passed. Tells whether there was one.
     pub(super) fn sweep_shared(&mut self) -> bool {
         shared::sweep(&mut self.lanes)
+    }
+}
+
+/// The source of a record is foreign code: when it panics, what it gave is half a record, which the next one
+/// must not complete. Forgotten when all went well.
+struct GiveUpOnPanic<'a> {
+    writer: &'a mut RecordWriter,
+    target: u32,
+}
+
+impl Drop for GiveUpOnPanic<'_> {
+    fn drop(&mut self) {
+        self.writer.doing = Doing::Nothing;
+        if let Some(lane) = self.writer.lanes.get_mut(self.target as usize) {
+            lane.half.give_up_begun();
+        }
+        self.writer.note_dirty(self.target);
     }
 }

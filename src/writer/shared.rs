@@ -65,6 +65,12 @@ impl SharedFill {
         lanes: &mut [Lane],
         cache: &mut SegmentCache,
     ) -> bool {
+        if !self.parts.is_empty() || !self.fresh.is_empty() {
+            // The source of the record before panicked: no ring has anything of it.
+            self.parts.clear();
+            self.fresh.clear();
+            self.segments.clear();
+        }
         let encoded = layout.encoded_bytes(record.remaining());
         let segment_bytes = self.pool.segment_bytes(self.charge.budget().class());
         let rest = self.segments.last().map_or(0, |open| open.capacity() - self.filled);

@@ -238,6 +238,11 @@ impl WriteHalf {
         }
     }
 
+    /// Gives up a record whose source panicked. One that has not begun counts for nothing.
+    pub(crate) fn give_up_begun(&mut self) {
+        self.abort(WriterLoss::Aborted);
+    }
+
     /// Takes a record back that found no room, as if it had never been begun. False if a part of it is
     /// published: then it is as it was.
     pub(crate) fn retract(&mut self) -> bool {
