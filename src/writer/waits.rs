@@ -52,13 +52,18 @@ impl Waits {
         }
     }
 
+    /// An alarm at the deadline, or an earlier one that is still to ring: it finds nothing, and then the next is
+    /// set. An alarm can't be taken back, and most waits end long before theirs: one for each would pile up.
     fn set_alarm(&mut self, waker: &Waker) {
         let Some(at) = self.deadline else { return };
-        if self.alarm.as_ref().is_some_and(|(set, whose)| *set == at && whose.will_wake(waker)) {
-            return;
+        let now = self.clock.now();
+        let is_set = |(set, whose): &(Moment, Waker)| {
+            *set <= at && (*set > now || *set == at) && whose.will_wake(waker)
+        };
+        if !self.alarm.as_ref().is_some_and(is_set) {
+            self.clock.wake_at(at, waker);
+            self.alarm = Some((at, waker.clone()));
         }
-        self.clock.wake_at(at, waker);
-        self.alarm = Some((at, waker.clone()));
     }
 
     /// The calling thread's parker: the same as long as it is the same thread.
@@ -112,19 +117,17 @@ impl RecordWriter {
     ) -> Option<R> {
         let parker = self.waits.parker();
         let mut cx = Context::from_waker(parker.waker());
-        let mut armed = false;
         loop {
             if let Poll::Ready(ready) = poll(self, &mut cx) {
                 return Some(ready);
             }
-            if self.waits.clock.now() >= deadline {
+            let left = deadline.since(self.waits.clock.now());
+            if left.is_zero() {
                 self.waits.retract();
                 return None;
             }
-            if !std::mem::replace(&mut armed, true) {
-                self.waits.clock.wake_at(deadline, parker.waker());
-            }
-            parker.park(None);
+            // No alarm: it would outlive a wait that ends early.
+            parker.park(Some(left));
         }
     }
 }
