@@ -15,7 +15,7 @@ impl RecordWriter {
     /// Dropped before it is ready, the record is given up: no reader sees it, and once it was polled it counts
     /// as aborted. The writer goes on.
     pub fn write<B: Buf + Unpin>(&mut self, target: u32, record: B) -> Write<'_, B> {
-        Write { writer: self, target, record, started: false }
+        Write { writer: self, target, record, started: false, over: false }
     }
 
     /// Writes a record to every subpartition, waiting for room.
@@ -24,7 +24,7 @@ impl RecordWriter {
     /// Dropped before it is ready, the subpartitions that have the record keep it; for the others it is given
     /// up and counts as aborted. The writer goes on.
     pub fn broadcast<B: Buf + Unpin>(&mut self, record: B) -> Broadcast<'_, B> {
-        Broadcast { writer: self, record, started: false }
+        Broadcast { writer: self, record, started: false, over: false }
     }
 
     /// Appends an event, waiting for room.
@@ -32,7 +32,7 @@ impl RecordWriter {
     /// # Cancel safety
     /// Dropped before it is ready, the subpartitions that have the event keep it, and the others don't get it.
     pub fn event(&mut self, target: Target, event: Event) -> SendEvent<'_> {
-        SendEvent { writer: self, target, event, started: false }
+        SendEvent { writer: self, target, event, started: false, over: false }
     }
 
     /// Ends the partition, and waits until every consumer has acknowledged its end.
@@ -53,19 +53,24 @@ pub struct Write<'a, B> {
     record: B,
     /// The record under way is this one's.
     started: bool,
+    over: bool,
 }
 
 impl<B: Buf + Unpin> Future for Write<'_, B> {
     type Output = Result<Written, WriteError>;
 
+    /// # Panics
+    /// When it is polled after it was ready: what is left of its buffer would count as another record.
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.get_mut();
+        assert!(!this.over, "polled after it was ready");
         if !this.started {
             // Another record of the same length may be under way: this is none of it.
             this.writer.idle()?;
         }
         let written = this.writer.poll_write(cx, this.target, &mut this.record);
         this.started = written.is_pending();
+        this.over = written.is_ready();
         written
     }
 }
@@ -86,18 +91,23 @@ pub struct Broadcast<'a, B> {
     record: B,
     /// The broadcast under way is this one's.
     started: bool,
+    over: bool,
 }
 
 impl<B: Buf + Unpin> Future for Broadcast<'_, B> {
     type Output = Result<Reach, WriteError>;
 
+    /// # Panics
+    /// When it is polled after it was ready: what is left of its buffer would count as another record.
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.get_mut();
+        assert!(!this.over, "polled after it was ready");
         if !this.started {
             this.writer.idle()?;
         }
         let reach = this.writer.poll_broadcast(cx, &mut this.record);
         this.started = reach.is_pending();
+        this.over = reach.is_ready();
         reach
     }
 }
@@ -119,18 +129,23 @@ pub struct SendEvent<'a> {
     event: Event,
     /// The broadcast under way is this one's.
     started: bool,
+    over: bool,
 }
 
 impl Future for SendEvent<'_> {
     type Output = Result<Reach, WriteError>;
 
+    /// # Panics
+    /// When it is polled after it was ready: the event would be sent again.
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.get_mut();
+        assert!(!this.over, "polled after it was ready");
         if !this.started {
             this.writer.idle()?;
         }
         let reach = this.writer.poll_event(cx, this.target, &this.event);
         this.started = reach.is_pending() && this.writer.doing == Doing::Broadcast;
+        this.over = reach.is_ready();
         reach
     }
 }

@@ -255,3 +255,22 @@ fn ten_thousand_subpartitions_and_partitions_leave_nothing() {
     assert!(threads() < before.1 + 32);
     end(&worker);
 }
+
+/// A future that is polled once too often writes nothing more.
+#[test]
+fn a_future_that_is_over_writes_nothing() {
+    let worker = worker(128);
+    let mut writer = worker.create_partition(id(0), Attempt(1), config(1, RETAIN)).unwrap();
+    let mut cx = Context::from_waker(Waker::noop());
+    let mut write = Box::pin(writer.write(0, &[1_u8; 100][..]));
+    assert!(write.as_mut().poll(&mut cx).is_ready());
+    assert!(catch_unwind(AssertUnwindSafe(|| write.as_mut().poll(&mut cx).is_ready())).is_err());
+    drop(write);
+    let mut broadcast = Box::pin(writer.broadcast(&[1_u8; 100][..]));
+    assert!(broadcast.as_mut().poll(&mut cx).is_ready());
+    assert!(catch_unwind(AssertUnwindSafe(|| broadcast.as_mut().poll(&mut cx).is_ready())).is_err());
+    drop(broadcast);
+    assert_eq!(writer.snapshot().subpartitions[0].account.written.records, 2);
+    writer.abandon();
+    end(&worker);
+}
