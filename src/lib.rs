@@ -63,7 +63,7 @@ pub use memory::{Census, ClassCensus, MemoryConfig, MemoryError, SegmentClass};
 pub use partition::{
     ChannelDescriptor, CreateError, Location, PartitionConfig, PartitionSnapshot, SubpartitionSnapshot,
 };
-pub use record::{LayoutError, RecordLayout};
+pub use record::RecordLayout;
 pub use subpartition::{
     Account, Amount, BeforeFirstBind, DroppedEvents, Flush, Losses, Phase, Policies, WhenAbsent, WhenFull,
     WhenRetained,

@@ -67,7 +67,8 @@ impl MemoryConfig {
         Self::default()
     }
 
-    /// Sets the number of segments of `class`. Default: 2,048 of 32 KiB, none of the others. Costs
+    /// Sets the number of segments of `class`, and leaves the other classes as they are: for small segments
+    /// alone set those of 32 KiB to 0. Default: 2,048 of 32 KiB, none of the others. Costs
     /// `count x class.bytes()` bytes of memory.
     #[must_use]
     pub fn segments(mut self, class: SegmentClass, count: u32) -> Self {

@@ -111,7 +111,11 @@ impl PartitionConfig {
         self
     }
 
-    /// What consumers have to show. Default: a random one, found in the partition's descriptors.
+    /// What consumers have to show. Default: a random one for every attempt, found in its descriptors.
+    ///
+    /// Give all attempts of a partition the same one if consumers may bind before the attempt is created, by a
+    /// descriptor that the engine made itself, and if the descriptor of an older attempt is to be answered as out
+    /// of date instead of as a stranger's.
     #[must_use]
     pub fn secret(mut self, secret: BindSecret) -> Self {
         self.secret = Some(secret);

@@ -78,8 +78,7 @@ impl RecordLayout {
 
 /// A record that its partition can't carry. Nothing of it was written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum LayoutError {
+pub(crate) enum LayoutError {
     /// The payload is over the limit for one record.
     #[error(
         "a record of {bytes} bytes is longer than the {max} allowed: write it as several records, or \

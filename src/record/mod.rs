@@ -36,6 +36,7 @@ mod write;
 mod tests;
 
 pub(crate) use assemble::{Admission, Assembler, Found, Refused};
-pub use layout::{LayoutError, RecordLayout};
+pub(crate) use layout::LayoutError;
+pub use layout::RecordLayout;
 pub(crate) use walk::{Boundary, EntryFacts, First, UNIFORM_NONE, boundary_at_or_after, ends_until};
 pub(crate) use write::RecordCursor;

@@ -20,7 +20,9 @@ pub enum WhenAbsent {
     /// Drop what is queued and what comes, in whole records, and count it; the producer runs on.
     #[default]
     Discard,
-    /// Keep what is queued and what comes, for the next attempt, up to `quota` segments.
+    /// Keep what is queued and what comes, for the next attempt, up to `quota` segments. What the old attempt
+    /// had taken out of the queue, at most one segment's records beside a half one, doesn't come again: it is
+    /// told as [`unread`](super::Losses::unread) or in doubt. `Replay` brings it again.
     Retain {
         /// Segments of memory the absent consumer may hold; its siblings' memory is never touched.
         quota: u32,

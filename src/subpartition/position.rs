@@ -66,6 +66,12 @@ pub struct Amount {
     pub bytes: u64,
 }
 
+impl std::fmt::Display for Amount {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} records, {} bytes", self.records, self.bytes)
+    }
+}
+
 impl Amount {
     /// Nothing.
     pub const ZERO: Self = Self { records: 0, bytes: 0 };
