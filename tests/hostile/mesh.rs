@@ -10,7 +10,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const SIDE: u32 = 4;
 
@@ -39,11 +39,13 @@ fn consume(
     let mut random = Random(u64::from(target) * 77 + 5);
     let mut yielded = Yielded::new();
     for attempt in 1.. {
-        let explicit = false;
+        // Half of the consumers say themselves what is consumed, now and then.
+        let explicit = target % 2 == 0;
         let config = GateConfig::new(Attempt(attempt), Incarnation(u64::from(attempt)))
             .channels(channels.iter().cloned())
             .explicit_acknowledge(explicit);
         let mut gate = worker.input_gate(config);
+        let started = Instant::now();
         let lives = random.below(3000);
         let mut kept = Vec::new();
         let mut items = 0;
@@ -52,7 +54,11 @@ fn consume(
             if items > lives && !stop.load(Ordering::Relaxed) {
                 break;
             }
-            match gate.next_blocking_timeout(STUCK).unwrap() {
+            if explicit && random.below(20) == 0 {
+                gate.acknowledge_all();
+            }
+            let patience = if explicit { Duration::from_millis(2) } else { STUCK };
+            match gate.next_blocking_timeout(patience).unwrap() {
                 TryNext::Item(Item::Record(record)) => {
                     yielded.push((attempt, record.channel(), number(&record)));
                     if kept.len() < 3 && random.below(50) == 0 {
@@ -61,8 +67,13 @@ fn consume(
                 }
                 TryNext::Item(Item::BindFailed { error, .. }) => panic!("{error}"),
                 TryNext::Item(_) => {}
+                // The writer may wait for what is not acknowledged.
+                TryNext::Empty if explicit && started.elapsed() < STUCK => gate.acknowledge_all(),
                 TryNext::Empty => panic!("stuck: {:?}", gate.snapshot()),
-                TryNext::End => return yielded,
+                TryNext::End => {
+                    gate.acknowledge_all();
+                    return yielded;
+                }
             }
         }
         // Some stay for a while beside the attempt that replaces them.
