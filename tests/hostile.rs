@@ -13,6 +13,8 @@ mod alarms;
 mod common;
 #[path = "hostile/foreign.rs"]
 mod foreign;
+#[path = "hostile/gates.rs"]
+mod gates;
 #[path = "hostile/input.rs"]
 mod input;
 #[path = "hostile/life.rs"]
