@@ -166,3 +166,13 @@ fn a_failure_acknowledged_is_no_end() {
     assert!(!oracle.acknowledge(reader, 0));
     oracle.finish(9);
 }
+
+#[test]
+fn what_is_consumed_is_told_beyond_32_bits() {
+    let account = account::ViewAccount::new(0);
+    for consumed in [(7, 1 << 20), (1 << 32, (5 << 32) + 9), ((3 << 32) - 1, 1 << 45)] {
+        let consumed = Amount::new(consumed.0, consumed.1);
+        account.set_consumed(consumed);
+        assert_eq!(account.consumed(), (consumed, 0));
+    }
+}
