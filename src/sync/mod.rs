@@ -60,7 +60,7 @@ pub(crate) use queue::Queue;
 #[cfg(loom)]
 pub(crate) use queue_model::Queue;
 pub(crate) use region::Region;
-pub(crate) use waker::Waiter;
+pub(crate) use waker::{Waiter, wake};
 
 /// The ordering of one end of a numbered edge: `sync!(RING_E1.publish, Release)`.
 #[cfg(not(loom))]

@@ -12,6 +12,16 @@
 use super::{AtomicBool, Mutex, Ordering, fence, lock, sync};
 use std::task::Waker;
 
+/// Wakes a task. Its waker is foreign code, and whoever wakes is in the middle of something that others wait
+/// for: a panic of one task's waker goes no further. The panic hook has told of it by then.
+pub(crate) fn wake(waker: Waker) {
+    // In a model a panic is its verdict.
+    #[cfg(loom)]
+    waker.wake();
+    #[cfg(not(loom))]
+    drop(std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| waker.wake())));
+}
+
 /// Holds at most one waker. The lock is held for a move only: never while a waker is cloned, woken or
 /// dropped, since those run foreign code.
 #[derive(Debug)]
@@ -34,7 +44,7 @@ impl WakerSlot {
         let waker = lock(&self.0).take();
         match waker {
             Some(waker) => {
-                waker.wake();
+                wake(waker);
                 true
             }
             None => false,

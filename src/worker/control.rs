@@ -1,7 +1,7 @@
 //! The control thread of a worker: keeps the time, wakes who asked for it, looks after things once a second.
 
 use crate::clock::{Clock, Moment, Monotonic};
-use crate::sync::{Mutex, lock};
+use crate::sync::{Mutex, lock, wake};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::sync::Arc;
@@ -78,7 +78,9 @@ impl WorkerClock {
             let mut next_tick = clock.now().plus(TICK);
             let mut due = Vec::with_capacity(ALARMS);
             while clock.wait_until(next_tick, &mut due) {
-                due.drain(..).for_each(Waker::wake);
+                for waker in due.drain(..) {
+                    wake(waker);
+                }
                 if clock.now() >= next_tick {
                     look_after();
                     next_tick = clock.now().plus(TICK);
@@ -95,7 +97,12 @@ impl WorkerClock {
         let mut alarms = lock(&self.alarms);
         alarms.stopping = true;
         let thread = alarms.thread.clone();
+        let unrung = std::mem::take(&mut alarms.heap);
         drop(alarms);
+        // Nobody rings them any more. Kept, the wakers would keep their tasks alive, and those this clock.
+        for Reverse(alarm) in unrung {
+            wake(alarm.waker);
+        }
         if let Some(thread) = thread {
             thread.unpark();
         }
@@ -128,6 +135,9 @@ impl Clock for WorkerClock {
     fn wake_at(&self, at: Moment, waker: &Waker) {
         let waker = waker.clone();
         let mut alarms = lock(&self.alarms);
+        if alarms.stopping {
+            return;
+        }
         let earliest = alarms.heap.peek().is_none_or(|Reverse(alarm)| at < alarm.at);
         let number = alarms.next_number;
         alarms.next_number += 1;

@@ -176,3 +176,29 @@ fn what_is_consumed_is_told_beyond_32_bits() {
         assert_eq!(account.consumed(), (consumed, 0));
     }
 }
+
+#[test]
+fn a_waker_that_panics_stops_no_transition() {
+    struct Faulty;
+    impl std::task::Wake for Faulty {
+        fn wake(self: Arc<Self>) {
+            panic!("the waker's fault");
+        }
+    }
+    let faulty = std::task::Waker::from(Arc::new(Faulty));
+    let policies = Policies { when_absent: WhenAbsent::Discard, ..Policies::default() };
+    let mut bench = Bench::new(RecordLayout::Lengths, policies, 4, 16);
+    let first = bench.bind(1).unwrap();
+    for index in 0..3 {
+        assert_eq!(bench.write(&record(index, 4000)), Append::Done);
+    }
+    // The drain of a bind frees segments, which wakes the writer in the middle of it.
+    bench.sub.writer.announce(&faulty);
+    bench.bell.take_all(|node| node.clear());
+    assert!(bench.bell.may_sleep(&faulty));
+    let mut second = bench.bind(2).unwrap();
+    assert_eq!(bench.write(&record(3, 100)), Append::Done);
+    assert_eq!(bench.drain(&mut second), [Got::Record(record(3, 100))]);
+    drop((first, second));
+    bench.assert_whole();
+}
