@@ -3,6 +3,7 @@
 use super::oracle::{Expect, Oracle, Setup};
 use super::*;
 use crate::event::Event;
+use crate::sync::{AtomicU64, Ordering};
 
 fn oracle(when_absent: WhenAbsent, quota: u32, entries: u16) -> Oracle {
     let policies = Policies { when_absent, flush: Flush::WhenFull, ..Policies::default() };
@@ -200,5 +201,44 @@ fn a_waker_that_panics_stops_no_transition() {
     assert_eq!(bench.write(&record(3, 100)), Append::Done);
     assert_eq!(bench.drain(&mut second), [Got::Record(record(3, 100))]);
     drop((first, second));
+    bench.assert_whole();
+}
+
+#[test]
+#[allow(clippy::disallowed_types, reason = "a test on real threads")]
+fn threads_that_lend_one_record_note_every_hold() {
+    let mut bench = Bench::new(RecordLayout::Lengths, Policies::default(), 8, 16);
+    let mut reader = bench.bind(1).unwrap();
+    assert_eq!(bench.write(&record(1, 4000)), Append::Done);
+    assert_eq!(bench.read(&mut reader), Got::Record(record(1, 4000)));
+    let payload = reader.current();
+    let is_lent = |bytes: &bytes::Bytes| bytes.as_ptr() == payload.bytes().as_ptr();
+    let (turn, lent_now, both) = (AtomicU64::new(0), AtomicU64::new(0), std::sync::Barrier::new(2));
+    // One of the two notes is taken, so that two threads want the other.
+    let first = payload.into_bytes();
+    let lent_twice = AtomicU64::new(0);
+    let lend = || {
+        for round in 1..4000 {
+            turn.fetch_add(1, Ordering::AcqRel);
+            while turn.load(Ordering::Acquire) < 2 * round {
+                std::hint::spin_loop();
+            }
+            let lent = payload.into_bytes();
+            both.wait();
+            lent_now.fetch_add(u64::from(is_lent(&lent)), Ordering::AcqRel);
+            both.wait();
+            lent_twice.fetch_add(u64::from(lent_now.load(Ordering::Acquire) > 1), Ordering::AcqRel);
+            both.wait();
+            lent_now.store(0, Ordering::Release);
+            drop(lent);
+        }
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(lend);
+        lend();
+    });
+    assert!(is_lent(&first));
+    assert_eq!(lent_twice.into_inner(), 0, "one note stood for two holds");
+    drop((first, reader));
     bench.assert_whole();
 }
