@@ -94,13 +94,15 @@ impl Header {
         generation_of(word)
     }
 
-    /// One hold more, unless the segment's life of that generation is over.
+    /// One hold more, unless the segment's life of that generation is over or hasn't begun. A free segment
+    /// shows the generation of its next life already, and a number that was never a name (a fenced reader may
+    /// read one out of a slot that is being reused) can match it: a hold then would free it a second time.
     pub(super) fn try_hold(&self, generation: u32) -> bool {
         // Relaxed: a guess for the exchange, which sees the newest word.
         let mut word = self.word.load(Ordering::Relaxed);
         loop {
             let same_life = check!(MEM_E5.generation, generation_of(word) == generation);
-            if !same_life || word & HOLDERS >= HOLDERS_MAX {
+            if !same_life || is_free(word) || word & HOLDERS >= HOLDERS_MAX {
                 return false;
             }
             // Relaxed: the count alone keeps the segment; its bytes come with the edge that published them.

@@ -201,6 +201,23 @@ fn names_of_a_former_life_are_dead() {
 }
 
 #[test]
+fn a_free_segment_is_held_by_no_name() {
+    let pool = pool(2, 0);
+    // The generations that the first two lives of segment 0 will have, named while it is in the list.
+    for generation in 1..3 {
+        assert!(!pool.try_hold(SegmentName { id: 0, generation }), "its life hasn't begun");
+        let budget = pool.reserve(K, 1, 0, waiter()).unwrap();
+        let charge = budget.charge(1, 1);
+        let open = pool.allocate(&charge, &mut SegmentCache::new(&pool, &budget)).unwrap();
+        assert_eq!(open.name(), SegmentName { id: 0, generation });
+        assert!(pool.try_hold(open.name()));
+        pool.drop_hold(open.name());
+    }
+    assert_whole(&pool);
+    assert_eq!(pool.census().held(), 0);
+}
+
+#[test]
 fn freed_bytes_are_poisoned_under_assertions() {
     let pool = pool(2, 1);
     let budget = pool.reserve(K, 1, 0, waiter()).unwrap();

@@ -153,6 +153,8 @@ impl Manager {
         node: &Arc<ReadyNode>,
         answer: &Arc<Inbox<BindAnswer>>,
     ) -> Result<BindOutcome, BindError> {
+        // The clock may be somebody else's: it isn't asked under the lock.
+        let since = self.clock.now();
         let mut registry = lock(&self.registry);
         match registry.find(descriptor)? {
             Found::Here(partition) => {
@@ -165,7 +167,7 @@ impl Manager {
                     request,
                     node: node.clone(),
                     answer: answer.clone(),
-                    since: self.clock.now(),
+                    since,
                     number: 0,
                 };
                 let (ticket, replaced) = registry.waiting.add(&self.me, waiting, self.limits.most)?;

@@ -14,7 +14,7 @@ pub(crate) struct Piece {
 }
 
 /// One record on its way into entries. To rewind it is to begin with a new cursor.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct RecordCursor {
     layout: RecordLayout,
     payload_bytes: u32,

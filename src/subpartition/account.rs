@@ -234,11 +234,15 @@ pub(crate) const HELD_MAX: usize = 4;
 /// The notes of one bound view; the view stores them, the binder reads them after its bump.
 ///
 /// `consumed` is one word, so that the binder reads records and bytes that belong together; it counts bytes
-/// modulo 2^32 and records modulo 2^31 from the view's begin, which is enough: what is taken and not consumed
-/// is far less. Its top bit says which of the two words of `aborted` belongs to it.
+/// modulo 2^32 and records modulo 2^31 from the view's begin. That alone is not enough: a task that
+/// acknowledges seldom may have taken more than 4 GiB since. The full counts are stored before the word, so they
+/// are at least as new as the word that a binder reads, and tell what was cut off from it. The word's top bit
+/// says which of the two words of `aborted` belongs to it.
 #[derive(Debug)]
 pub(crate) struct ViewAccount {
     consumed: AtomicU64,
+    consumed_records: AtomicU64,
+    consumed_bytes: AtomicU64,
     consumed_entry: AtomicU32,
     skipped: AtomicU64,
     aborted: [AtomicU64; 2],
@@ -253,6 +257,8 @@ impl ViewAccount {
     pub(super) fn new(entry: u16) -> Self {
         Self {
             consumed: AtomicU64::new(0),
+            consumed_records: AtomicU64::new(0),
+            consumed_bytes: AtomicU64::new(0),
             consumed_entry: AtomicU32::new(u32::from(entry)),
             skipped: AtomicU64::new(0),
             aborted: [AtomicU64::new(0), AtomicU64::new(0)],
@@ -280,6 +286,9 @@ impl ViewAccount {
     /// View: everything up to `since_begin` (counted from the view's begin) is consumed. The binder may read
     /// an older word; what it misses is in doubt, which is true.
     pub(crate) fn set_consumed(&self, since_begin: Amount) {
+        // Relaxed: one writer; released by ACCT_E1.
+        self.consumed_records.store(since_begin.records, Ordering::Relaxed);
+        self.consumed_bytes.store(since_begin.bytes, Ordering::Relaxed);
         let turn = u64::from(self.turn.load(Ordering::Relaxed)) << TURN_SHIFT; // Relaxed: this thread's own
         self.consumed.store(turn | pack(since_begin), sync!(ACCT_E1.consume, Release));
     }
@@ -310,8 +319,15 @@ impl ViewAccount {
     /// two; then bytes that were delivered or broken off change places in the account.)
     pub(super) fn consumed(&self) -> (Amount, u64) {
         let word = self.consumed.load(sync!(ACCT_E1.settle, Acquire));
-        // Relaxed: ordered by the load above.
-        (unpack(word), self.aborted[(word >> TURN_SHIFT) as usize].load(Ordering::Relaxed))
+        let low = unpack(word);
+        // The last place up to a newer one that ends in the same bits.
+        let full = |newer: u64, low: u64, bits: u64| newer.wrapping_sub(newer.wrapping_sub(low) & bits);
+        // Relaxed: these, too, are ordered by the load above.
+        let records = full(self.consumed_records.load(Ordering::Relaxed), low.records, RECORDS);
+        let bytes = full(self.consumed_bytes.load(Ordering::Relaxed), low.bytes, BYTES);
+        // Relaxed: as above.
+        let aborted = self.aborted[(word >> TURN_SHIFT) as usize].load(Ordering::Relaxed);
+        (Amount::new(records, bytes), aborted)
     }
 
     pub(super) fn consumed_entry(&self) -> u16 {
@@ -331,9 +347,4 @@ impl ViewAccount {
         let aborted = Amount::new(0, aborted.min(rest.bytes));
         (rest.since(aborted), skipped, aborted)
     }
-}
-
-/// The part of `progress` that is not behind `consumed`, where the latter counts as [`ViewAccount`] does.
-pub(super) fn unconsumed(progress: Amount, consumed: Amount) -> Amount {
-    unpack(pack(progress.since(consumed)))
 }

@@ -1,6 +1,6 @@
 //! The shared half of a subpartition, and the transitions between views. See the module above.
 
-use super::account::{Account, DroppedEvents, Losses, ViewAccount, WriterCounts, unconsumed};
+use super::account::{Account, DroppedEvents, Losses, ViewAccount, WriterCounts};
 use super::policy::{Flush, Policies, WhenAbsent};
 use super::position::{Amount, Position};
 use super::priority::PriorityRing;
@@ -325,7 +325,7 @@ impl Subpartition {
         let mut queued = published.since(record.settled());
         if let Some(bound) = &record.view {
             let (consumed, broken) = bound.account.consumed();
-            let waiting = unconsumed(published.since(bound.start), consumed);
+            let waiting = published.since(bound.start).beyond(consumed);
             let seen = published.since(bound.start).since(waiting);
             let (had, skipped, aborted) = bound.account.shares(seen, broken);
             delivered += had;

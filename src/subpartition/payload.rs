@@ -47,13 +47,14 @@ impl Origin<'_> {
             return None;
         }
         let account = self.view.account();
-        let free = (2..HELD_MAX).find(|note| {
-            // Relaxed: this thread alone sets the notes of what is lent; a clear seen late lends less.
-            account.held[*note].load(Ordering::Relaxed) == SegmentName::NONE.to_bits()
-        })?;
         let hold = Hold::try_new(pool, self.segment)?;
-        // Relaxed: seen by a binder that fences this view later, at the latest after the next take.
-        account.held[free].store(self.segment.to_bits(), Ordering::Relaxed);
+        let (none, name) = (SegmentName::NONE.to_bits(), self.segment.to_bits());
+        let free = (2..HELD_MAX).find(|note| {
+            // Relaxed: a count that several threads with copies of one record may draw on; a clear seen late
+            // lends less. Seen by a binder that fences this view later, at the latest after the next take.
+            let note = &account.held[*note];
+            note.compare_exchange(none, name, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+        })?;
         // SAFETY: I1 of `local`: the payload was published before the take that brought it.
         let lent = unsafe { hold.lend(self.end - bytes..self.end) };
         Some(LentRecord { lent, account: account.clone(), note: free })

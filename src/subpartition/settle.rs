@@ -1,6 +1,6 @@
 //! The steps of a transition between views, all under the mutex of the bind record. See the module above.
 
-use super::account::{DroppedEvents, HELD_MAX, Losses, ViewAccount, unconsumed};
+use super::account::{DroppedEvents, HELD_MAX, Losses, ViewAccount};
 use super::bind::{BindRequest, Ending, Refusal, Subpartition};
 use super::policy::WhenAbsent;
 use super::position::{Amount, Position};
@@ -99,7 +99,7 @@ impl Subpartition {
         let entry = bound.account.consumed_entry();
         let progress = self.ring.amount_at(taken, later).since(bound.start);
         let (noted, broken) = bound.account.consumed();
-        let open = unconsumed(progress, noted);
+        let open = progress.beyond(noted);
         let consumed = progress.since(open);
         let (delivered, skipped, aborted) = bound.account.shares(consumed, broken);
         record.delivered += delivered;
@@ -110,7 +110,7 @@ impl Subpartition {
         }
         let in_doubt = match ending {
             Ending::Fenced => open,
-            Ending::Closed { yielded } => unconsumed(yielded, noted),
+            Ending::Closed { yielded } => yielded.beyond(noted),
         };
         record.in_doubt += in_doubt;
         record.lost.unread += open.since(in_doubt);

@@ -95,7 +95,12 @@ impl WorkerClock {
         let mut alarms = lock(&self.alarms);
         alarms.stopping = true;
         let thread = alarms.thread.clone();
+        let unrung = std::mem::take(&mut alarms.heap);
         drop(alarms);
+        // Nobody rings them any more. Kept, the wakers would keep their tasks alive, and those this clock.
+        for Reverse(alarm) in unrung {
+            wake(alarm.waker);
+        }
         if let Some(thread) = thread {
             thread.unpark();
         }
@@ -128,6 +133,9 @@ impl Clock for WorkerClock {
     fn wake_at(&self, at: Moment, waker: &Waker) {
         let waker = waker.clone();
         let mut alarms = lock(&self.alarms);
+        if alarms.stopping {
+            return;
+        }
         let earliest = alarms.heap.peek().is_none_or(|Reverse(alarm)| at < alarm.at);
         let number = alarms.next_number;
         alarms.next_number += 1;

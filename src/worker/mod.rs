@@ -3,6 +3,8 @@
 
 mod control;
 mod snapshot;
+#[cfg(all(test, not(loom)))]
+mod tests;
 
 pub use snapshot::WorkerSnapshot;
 

@@ -160,7 +160,7 @@ impl RecordWriter {
         let layout = self.partition.config.record_layout();
         let State { todo, scratch, shared } = &mut self.broadcast;
         let shares = layout.encoded_bytes(payload_bytes) > COPIED_BYTES_MAX
-            && shared.place(record, layout, &mut self.lanes, &mut self.cache);
+            && shared.place(record, payload_bytes as u32, layout, &mut self.lanes, &mut self.cache);
         let what = if shares {
             What::Shared(payload_bytes)
         } else {

@@ -57,21 +57,27 @@ impl SharedFill {
         self.parts.clear();
     }
 
-    /// Writes the record into shared segments. False, with the record untouched, if it finds no room there.
+    /// The caller's buffer may have panicked in the middle of a record: no ring got any of it, and parts that
+    /// stayed would name segments that are free by then.
+    fn forget_unfinished(&mut self) {
+        if !self.parts.is_empty() {
+            self.record_is_out();
+        }
+        self.fresh.clear();
+    }
+
+    /// Writes the record of `payload_bytes` into shared segments. False, with the record untouched, if it finds
+    /// no room there.
     pub(super) fn place(
         &mut self,
         record: &mut impl Buf,
+        payload_bytes: u32,
         layout: RecordLayout,
         lanes: &mut [Lane],
         cache: &mut SegmentCache,
     ) -> bool {
-        if !self.parts.is_empty() || !self.fresh.is_empty() {
-            // The source of the record before panicked: no ring has anything of it.
-            self.parts.clear();
-            self.fresh.clear();
-            self.segments.clear();
-        }
-        let encoded = layout.encoded_bytes(record.remaining());
+        self.forget_unfinished();
+        let encoded = layout.encoded_bytes(payload_bytes as usize);
         let segment_bytes = self.pool.segment_bytes(self.charge.budget().class());
         let rest = self.segments.last().map_or(0, |open| open.capacity() - self.filled);
         let fits = encoded <= rest as u64;
@@ -95,7 +101,7 @@ impl SharedFill {
         if usable == 0 {
             self.segments.clear();
         }
-        let mut cursor = RecordCursor::new(layout, record.remaining() as u32);
+        let mut cursor = RecordCursor::new(layout, payload_bytes);
         if usable > 0 {
             self.write_part(&mut cursor, record);
         }

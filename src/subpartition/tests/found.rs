@@ -3,6 +3,7 @@
 use super::oracle::{Expect, Oracle, Setup};
 use super::*;
 use crate::event::Event;
+use crate::sync::{AtomicU64, Ordering};
 
 fn oracle(when_absent: WhenAbsent, quota: u32, entries: u16) -> Oracle {
     let policies = Policies { when_absent, flush: Flush::WhenFull, ..Policies::default() };
@@ -165,4 +166,79 @@ fn a_failure_acknowledged_is_no_end() {
     assert_eq!(oracle.drain(reader), [Expect::Failed]);
     assert!(!oracle.acknowledge(reader, 0));
     oracle.finish(9);
+}
+
+#[test]
+fn what_is_consumed_is_told_beyond_32_bits() {
+    let account = account::ViewAccount::new(0);
+    for consumed in [(7, 1 << 20), (1 << 32, (5 << 32) + 9), ((3 << 32) - 1, 1 << 45)] {
+        let consumed = Amount::new(consumed.0, consumed.1);
+        account.set_consumed(consumed);
+        assert_eq!(account.consumed(), (consumed, 0));
+    }
+}
+
+#[test]
+fn a_waker_that_panics_stops_no_transition() {
+    struct Faulty;
+    impl std::task::Wake for Faulty {
+        fn wake(self: Arc<Self>) {
+            panic!("the waker's fault");
+        }
+    }
+    let faulty = std::task::Waker::from(Arc::new(Faulty));
+    let policies = Policies { when_absent: WhenAbsent::Discard, ..Policies::default() };
+    let mut bench = Bench::new(RecordLayout::Lengths, policies, 4, 16);
+    let first = bench.bind(1).unwrap();
+    for index in 0..3 {
+        assert_eq!(bench.write(&record(index, 4000)), Append::Done);
+    }
+    // The drain of a bind frees segments, which wakes the writer in the middle of it.
+    bench.sub.writer.announce(&faulty);
+    bench.bell.take_all(|node| node.clear());
+    assert!(bench.bell.may_sleep(&faulty));
+    let mut second = bench.bind(2).unwrap();
+    assert_eq!(bench.write(&record(3, 100)), Append::Done);
+    assert_eq!(bench.drain(&mut second), [Got::Record(record(3, 100))]);
+    drop((first, second));
+    bench.assert_whole();
+}
+
+#[test]
+#[allow(clippy::disallowed_types, reason = "a test on real threads")]
+fn threads_that_lend_one_record_note_every_hold() {
+    let mut bench = Bench::new(RecordLayout::Lengths, Policies::default(), 8, 16);
+    let mut reader = bench.bind(1).unwrap();
+    assert_eq!(bench.write(&record(1, 4000)), Append::Done);
+    assert_eq!(bench.read(&mut reader), Got::Record(record(1, 4000)));
+    let payload = reader.current();
+    let is_lent = |bytes: &bytes::Bytes| bytes.as_ptr() == payload.bytes().as_ptr();
+    let (turn, lent_now, both) = (AtomicU64::new(0), AtomicU64::new(0), std::sync::Barrier::new(2));
+    // One of the two notes is taken, so that two threads want the other.
+    let first = payload.into_bytes();
+    let lent_twice = AtomicU64::new(0);
+    let lend = || {
+        for round in 1..4000 {
+            turn.fetch_add(1, Ordering::AcqRel);
+            while turn.load(Ordering::Acquire) < 2 * round {
+                std::hint::spin_loop();
+            }
+            let lent = payload.into_bytes();
+            both.wait();
+            lent_now.fetch_add(u64::from(is_lent(&lent)), Ordering::AcqRel);
+            both.wait();
+            lent_twice.fetch_add(u64::from(lent_now.load(Ordering::Acquire) > 1), Ordering::AcqRel);
+            both.wait();
+            lent_now.store(0, Ordering::Release);
+            drop(lent);
+        }
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(lend);
+        lend();
+    });
+    assert!(is_lent(&first));
+    assert_eq!(lent_twice.into_inner(), 0, "one note stood for two holds");
+    drop((first, reader));
+    bench.assert_whole();
 }

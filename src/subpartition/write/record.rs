@@ -197,13 +197,16 @@ impl WriteHalf {
     fn fill(&mut self, source: &mut impl Buf) {
         let room = self.tail.room();
         let Some(progress) = &mut self.progress else { return };
-        let Some(piece) = progress.cursor.next_piece(room) else { return };
+        // The caller's buffer may panic: the record is then where it was, and can be broken off.
+        let mut cursor = progress.cursor.clone();
+        let Some(piece) = cursor.next_piece(room) else { return };
         let prefix = piece.prefix.as_ref().map_or(&[][..], |prefix| &prefix[..]);
         let Some(spare) = self.tail.spare(prefix.len() + piece.payload) else { return };
         let (head, body) = spare.split_at_mut(prefix.len());
         head.copy_from_slice(prefix);
         source.copy_to_slice(body);
         self.tail.advance(prefix.len() + piece.payload);
+        progress.cursor = cursor;
     }
 
     /// Drops a record before its first byte.
@@ -217,13 +220,14 @@ impl WriteHalf {
     /// Gives up a record that found no room for too long, before its first byte or in the middle.
     pub(crate) fn overflow(&mut self, source: &mut impl Buf) {
         self.writable = NEVER;
+        let encoded = self.sub.layout().encoded_bytes(source.remaining());
+        // Before it is counted: a buffer that panics here leaves a record that is yet to be given up.
+        source.advance(source.remaining());
         if self.progress.is_some() {
             self.abort(WriterLoss::Overflowed);
         } else {
-            let encoded = self.sub.layout().encoded_bytes(source.remaining());
             self.sub.counts.lose(WriterLoss::Overflowed, Amount::new(1, encoded));
         }
-        source.advance(source.remaining());
     }
 
     /// Gives up a record at its writer's wish: one that is half written, or one of `payload_bytes` that was

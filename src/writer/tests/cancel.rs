@@ -167,3 +167,26 @@ fn an_unpublished_begin_leaves_no_bytes_behind() {
     drop((writer, reader));
     bench.assert_whole();
 }
+
+#[test]
+fn a_record_whose_buffer_panics_can_be_given_up() {
+    let bench = Bench::new();
+    let mut writer = bench.writer(config(1, 8));
+    let mut reader = bench.reader(&writer, 0, 1);
+    assert_eq!(writer.write_blocking(0, &record(0, 100)), Ok(Written::Queued));
+    // Before anything is published of it, and after two parts were.
+    for (number, (len, good)) in [(1000, 500), (3 * SEGMENT, 9000)].into_iter().enumerate() {
+        let mut bad = Faulty { bytes: record(77, len), at: 0, good };
+        let broken = catch_unwind(AssertUnwindSafe(|| writer.poll_write(&mut idle_cx(), 0, &mut bad)));
+        assert!(broken.is_err());
+        let next = record(number as u32 + 1, 200);
+        assert_eq!(writer.write_blocking(0, &next), Err(WriteError::RecordInProgress { target: 0 }));
+        writer.abort_record();
+        assert_eq!(writer.write_blocking(0, &next), Ok(Written::Queued));
+    }
+    assert_eq!(reader.numbers(), [0, 1, 2]);
+    let account = account(&writer, 0);
+    assert_eq!((account.written.records, account.lost.aborted.records), (5, 2));
+    drop((writer, reader));
+    bench.assert_whole();
+}

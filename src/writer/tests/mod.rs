@@ -28,6 +28,7 @@ use crate::subpartition::{
 };
 use crate::sync::Parker;
 use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, mpsc};
@@ -284,6 +285,29 @@ pub(super) fn account(writer: &RecordWriter, target: usize) -> Account {
     let account = writer.snapshot().subpartitions[target].account;
     assert!(account.is_balanced(), "{account:?}");
     account
+}
+
+/// A buffer that panics when more than `good` bytes are copied out of it.
+pub(super) struct Faulty {
+    pub(super) bytes: Vec<u8>,
+    pub(super) at: usize,
+    pub(super) good: usize,
+}
+
+impl Buf for Faulty {
+    fn remaining(&self) -> usize {
+        self.bytes.len() - self.at
+    }
+
+    fn chunk(&self) -> &[u8] {
+        // Never all of it at once, which would be the short way.
+        assert!(self.at <= self.good, "the buffer's fault");
+        &self.bytes[self.at..self.bytes.len().min(self.at + 100)]
+    }
+
+    fn advance(&mut self, count: usize) {
+        self.at += count;
+    }
 }
 
 /// A context that wakes nobody.

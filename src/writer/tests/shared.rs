@@ -340,3 +340,25 @@ fn whatever_is_shared_each_gets_its_own() {
         bench.assert_whole();
     }
 }
+
+#[test]
+fn a_buffer_that_panics_leaves_nothing_to_the_next_record() {
+    let bench = Bench::new();
+    let mut writer = bench.writer(config(2, 8));
+    let mut readers = bench.readers(&writer);
+    // In the first part, in the last of three, and in a record that is split over the end of a segment.
+    for (number, (len, good)) in [(1000, 0), (9000, 8500), (9000, 4000)].into_iter().enumerate() {
+        let mut bad = Faulty { bytes: record(77, len), at: 0, good };
+        let broken = catch_unwind(AssertUnwindSafe(|| writer.poll_broadcast(&mut idle_cx(), &mut bad)));
+        assert!(broken.is_err());
+        assert_eq!(writer.broadcast_blocking(&record(number as u32, 3000)), all(2));
+    }
+    for reader in &mut readers {
+        assert_eq!(reader.numbers(), [0, 1, 2]);
+    }
+    for target in 0..2 {
+        assert_eq!(account(&writer, target).written.records, 3);
+    }
+    drop((writer, readers));
+    bench.assert_whole();
+}
