@@ -40,7 +40,7 @@ fn consume(
     let mut yielded = Yielded::new();
     for attempt in 1.. {
         // Half of the consumers say themselves what is consumed, now and then.
-        let explicit = target % 2 == 0;
+        let explicit = target.is_multiple_of(2);
         let config = GateConfig::new(Attempt(attempt), Incarnation(u64::from(attempt)))
             .channels(channels.iter().cloned())
             .explicit_acknowledge(explicit);
