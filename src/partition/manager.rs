@@ -366,9 +366,10 @@ impl Registry {
     }
 
     fn remember(&mut self, id: PartitionId, ended: Ended) {
-        if self.ended.insert(id, ended).is_none() {
-            self.ended_order.push_back(id);
+        if self.ended.insert(id, ended).is_some() {
+            self.ended_order.retain(|older| *older != id);
         }
+        self.ended_order.push_back(id);
         if self.ended_order.len() > REMEMBERED
             && let Some(oldest) = self.ended_order.pop_front()
         {

@@ -177,8 +177,17 @@ fn waiting_binds_are_bounded_and_the_newest_stays() {
     let (other, _other_answer) = bench.bind(1, 1, 1);
     assert!(is_waiting(&other));
     assert_eq!(refusal(bench.bind(2, 1, 1).0), BindError::TooManyWaiting { waiting: 2 });
-    // One that is dropped makes room.
+    // A stranger with a newer attempt takes nobody's place.
     drop(other);
+    let mut stranger = descriptor(0, 1);
+    stranger.secret = BindSecret::new(5);
+    let (strange, strange_answer) = bench.bind_with(&stranger, 9, 1);
+    assert!(is_waiting(&strange));
+    assert!(matches!(new_answer.pop(), Popped::Empty));
+    // One that is dropped makes room.
+    let other = strange;
+    drop(other);
+    assert!(matches!(strange_answer.pop(), Popped::Empty));
     assert_eq!(bench.manager.waiting(), 1);
     let parts = bench.create(0, 1).unwrap();
     let Popped::Item(Ok(bound)) = new_answer.pop() else { panic!("the newest waiter gets it") };

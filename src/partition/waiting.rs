@@ -8,7 +8,7 @@ use super::manager::{BoundView, Manager};
 use crate::clock::Moment;
 use crate::doorbell::ReadyNode;
 use crate::error::BindError;
-use crate::id::PartitionId;
+use crate::id::{BindSecret, PartitionId};
 use crate::inbox::Inbox;
 use crate::subpartition::BindRequest;
 use std::collections::HashMap;
@@ -18,8 +18,8 @@ use std::time::Duration;
 /// How a waiting bind ended.
 pub(crate) type BindAnswer = Result<BoundView, BindError>;
 
-/// What is waited for.
-pub(super) type Key = (PartitionId, u32);
+/// What is waited for, and with which secret: who has another one takes nobody's place.
+pub(super) type Key = (PartitionId, u32, BindSecret);
 
 /// One bind that waits.
 #[derive(Debug)]
@@ -81,7 +81,8 @@ impl WaitingList {
         most: usize,
     ) -> Result<(Ticket, Option<Waiting>), BindError> {
         let request = waiting.request;
-        let key = (waiting.descriptor.partition, waiting.descriptor.subpartition);
+        let wanted = &waiting.descriptor;
+        let key = (wanted.partition, wanted.subpartition, wanted.secret);
         match self.by_key.get(&key) {
             Some(there) if there.request.attempt > request.attempt => {
                 return Err(BindError::Stale { presented: request.attempt, current: there.request.attempt });
