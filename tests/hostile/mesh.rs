@@ -40,7 +40,7 @@ fn consume(
     let mut yielded = Yielded::new();
     for attempt in 1.. {
         // Half of the consumers say themselves what is consumed, now and then.
-        let explicit = target % 2 == 0;
+        let explicit = target.is_multiple_of(2);
         let config = GateConfig::new(Attempt(attempt), Incarnation(u64::from(attempt)))
             .channels(channels.iter().cloned())
             .explicit_acknowledge(explicit);
@@ -182,7 +182,8 @@ fn every_policy_survives_kills_at_random() {
         (WhenAbsent::Replay { quota: 8 }, WhenFull::Block, Flush::default()),
     ];
     for (round, (when_absent, when_full, flush)) in all.into_iter().enumerate() {
-        let before_first_bind = if round % 2 == 0 { BeforeFirstBind::Wait } else { BeforeFirstBind::Discard };
+        let before_first_bind =
+            if round.is_multiple_of(2) { BeforeFirstBind::Wait } else { BeforeFirstBind::Discard };
         let policies = Policies { before_first_bind, when_absent, when_full, flush };
         mesh(policies, Duration::from_millis(pick(400, 20_000)));
     }
