@@ -133,8 +133,6 @@ impl RecordWriter {
 
     fn advance_record(&mut self, target: u32, record: &mut impl Buf) -> Poll<Result<Written, WriteError>> {
         let before = record.remaining();
-        // Already now: should the caller's buffer panic, what is half written is no other record's begin.
-        self.doing = Doing::Record { target, left: before };
         let mut append = self.lanes[target as usize].half.append(record, &mut self.cache);
         if append == Append::Blocked(Blocked::Memory) && self.sweep_shared() {
             append = self.lanes[target as usize].half.append(record, &mut self.cache);

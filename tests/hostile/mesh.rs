@@ -182,7 +182,8 @@ fn every_policy_survives_kills_at_random() {
         (WhenAbsent::Replay { quota: 8 }, WhenFull::Block, Flush::default()),
     ];
     for (round, (when_absent, when_full, flush)) in all.into_iter().enumerate() {
-        let before_first_bind = if round % 2 == 0 { BeforeFirstBind::Wait } else { BeforeFirstBind::Discard };
+        let before_first_bind =
+            if round.is_multiple_of(2) { BeforeFirstBind::Wait } else { BeforeFirstBind::Discard };
         let policies = Policies { before_first_bind, when_absent, when_full, flush };
         let start = Instant::now();
         mesh(policies, Duration::from_millis(pick(400, 6_000)));

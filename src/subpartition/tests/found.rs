@@ -218,7 +218,7 @@ fn threads_that_lend_one_record_note_every_hold() {
     let first = payload.into_bytes();
     let lent_twice = AtomicU64::new(0);
     let lend = || {
-        for round in 1..4000 {
+        for round in 1..300 {
             turn.fetch_add(1, Ordering::AcqRel);
             while turn.load(Ordering::Acquire) < 2 * round {
                 std::hint::spin_loop();
