@@ -204,8 +204,11 @@ impl Assembler {
         }
     }
 
-    /// [`next`](Self::next) without borrowing the assembler for the result, for a caller that loops over
-    /// ranges until it has a record to return.
+    /// The next record of `range` from `*at` on, and `*at` moved behind it, without borrowing the assembler
+    /// for the result: a caller loops over ranges until it has a record to return.
+    ///
+    /// `range` is the next piece of the stream, of the entry that `facts` describe: it starts at a record
+    /// or goes on with the half record held here.
     #[inline]
     pub(crate) fn advance<'r>(
         &mut self,

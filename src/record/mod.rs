@@ -1,7 +1,7 @@
 //! How records lie in bytes: written in pieces, found again in the middle, put together at the reader.
 //!
 //! The stream of a subpartition is cut into entries, contiguous ranges of at most
-//! [`ENTRY_BYTES_MAX`] bytes, and a record goes on from one to the next where it doesn't fit:
+//! [`walk::ENTRY_BYTES_MAX`] bytes, and a record goes on from one to the next where it doesn't fit:
 //!
 //! ```text
 //!  entry k  first = 0                 entry k+1  first = NONE   entry k+2  first = 5

@@ -23,7 +23,7 @@ pub(crate) enum Blocked {
     Priority,
 }
 
-/// The writer's end of a ring. All positions are of stream bytes; `written` is published by [`Tail::publish`]
+/// The writer's end of a ring. All positions are of stream bytes; `written` is published by [`Tail::end_record`]
 /// and by the end of an entry.
 #[derive(Debug)]
 pub(super) struct Tail {
