@@ -17,6 +17,10 @@ use std::time::Duration;
 
 struct Counting;
 
+/// What may be allocated once for good in the stretch that is measured: a side that sleeps there for the first
+/// time makes its waker then. Per record there would be thousands, per segment hundreds, per sleep dozens.
+const ONCE: u64 = 4;
+
 /// Long enough for the other side to fall asleep.
 const PAUSE: Duration = Duration::from_millis(20);
 
@@ -86,7 +90,11 @@ fn nothing_is_allocated_in_the_steady_state() {
             }
             writer.flush();
             let allocated = reader.join().unwrap();
-            assert_eq!(allocated, 0, "{flush:?}, records of {record_bytes} bytes");
+            assert!(
+                allocated <= ONCE,
+                "{allocated} allocations in {} records of {record_bytes} bytes, {flush:?}",
+                records / 2
+            );
         }
     }
 }
