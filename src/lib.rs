@@ -48,6 +48,11 @@ mod subpartition;
 mod sync;
 #[cfg(all(test, not(loom)))]
 mod test_size;
+#[cfg(not(loom))]
+#[allow(dead_code, reason = "on its way to `net`")]
+mod transport;
+#[allow(dead_code, reason = "on its way to `protocol`")]
+mod wire;
 mod worker;
 mod writer;
 
