@@ -1,7 +1,7 @@
 //! What can go wrong, by who has to do something about it.
 #![forbid(unsafe_code)]
 
-use crate::id::{Attempt, PartitionId};
+use crate::id::{Attempt, PartitionId, RemoteAddress};
 use std::sync::Arc;
 use thiserror::Error;
 
@@ -36,6 +36,17 @@ pub enum Cause {
     /// The worker is shutting down.
     #[error("the worker is shutting down")]
     Shutdown,
+    /// The connection to the producer's worker was lost, or that worker is gone.
+    #[error("the connection to {peer} was lost: {reason}")]
+    ConnectionLost {
+        /// The producer's worker.
+        peer: RemoteAddress,
+        /// What was seen of it.
+        reason: Arc<str>,
+    },
+    /// The two workers don't understand each other; what the peer sent is named.
+    #[error("the peer broke the protocol: {0}")]
+    Protocol(Arc<str>),
     /// A newer attempt of the consumer has bound the subpartition.
     #[error("{newer} of the consumer has bound the subpartition; this one reads no more")]
     Fenced {

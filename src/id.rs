@@ -87,6 +87,31 @@ impl fmt::Debug for BindSecret {
     }
 }
 
+/// Tells the workers of a cluster apart: chosen at random by each start of one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct WorkerId(pub u64);
+
+impl fmt::Display for WorkerId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "worker {:016x}", self.0)
+    }
+}
+
+/// Where a worker is reached, and which of its network threads or reactors has what is meant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct RemoteAddress {
+    /// The worker's data port.
+    pub socket: std::net::SocketAddr,
+    /// Which network thread or reactor of that worker, counted from 0.
+    pub endpoint: u16,
+}
+
+impl fmt::Display for RemoteAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}#{}", self.socket, self.endpoint)
+    }
+}
+
 /// Counts the binds (and outages) of one subpartition; compared by equality only. 0 means never bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub struct BindEpoch(pub u32);
