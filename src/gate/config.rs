@@ -80,6 +80,6 @@ impl GateConfig {
     }
 
     pub(super) fn request(&self) -> BindRequest {
-        BindRequest { attempt: self.attempt, incarnation: self.incarnation }
+        BindRequest::new(self.attempt, self.incarnation)
     }
 }

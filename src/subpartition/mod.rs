@@ -36,6 +36,7 @@ pub(crate) mod priority;
 pub(crate) mod ring;
 mod settle;
 pub(crate) mod slot;
+mod source;
 mod state;
 mod view;
 mod write;
@@ -51,6 +52,8 @@ pub use position::Amount;
 pub(crate) use position::Position;
 #[allow(unused_imports, reason = "for tests and models")]
 pub(crate) use slot::Kind;
+#[allow(unused_imports, reason = "on its way to `net`")]
+pub(crate) use source::{Consumed, HOLDS, Offer, Source, SourceEvent};
 pub use state::Phase;
 pub(crate) use view::View;
 pub(crate) use write::{Append, Blocked, EndKind, SPLIT_SHARE, SharedPart, WriteHalf};
