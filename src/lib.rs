@@ -63,7 +63,7 @@ pub use gate::{
     ChannelSnapshot, ChannelState, GateConfig, GateError, GateHandle, GateStream, HandleError, InputGate,
     Item, ItemOf, LossReport, Next, OwnedItem, OwnedRecord, Receipt, Record, TryNext, Update, WhyBlocked,
 };
-pub use id::{Attempt, BindEpoch, BindSecret, DataSetId, Incarnation, JobId, PartitionId};
+pub use id::{Attempt, BindEpoch, BindSecret, DataSetId, Incarnation, JobId, PartitionId, RemoteAddress};
 pub use memory::{Census, ClassCensus, MemoryConfig, MemoryError, SegmentClass};
 pub use partition::{
     ChannelDescriptor, CreateError, Location, PartitionConfig, PartitionSnapshot, SubpartitionSnapshot,

@@ -11,6 +11,13 @@
 //! `INBOX_E1` closed (close → pop): a pop that sees the end looks at the queue once more, and by this edge
 //! finds whatever was pushed before the end.
 
+mod remote;
+
+#[allow(unused_imports, reason = "on its way to `net`")]
+pub(crate) use remote::{
+    Chunk, Consumed, Delivery, Feeder, Over, Progress, RemoteEnd, RemoteEvent, RemoteGrant, channel,
+};
+
 use crate::doorbell::ReadyNode;
 use crate::sync::{AtomicBool, Ordering, Queue, check, sync};
 use std::sync::Arc;

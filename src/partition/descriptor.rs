@@ -1,6 +1,6 @@
 //! What a consumer needs to find and bind its part of a partition.
 
-use crate::id::{Attempt, BindSecret, PartitionId};
+use crate::id::{Attempt, BindSecret, PartitionId, RemoteAddress};
 use crate::record::RecordLayout;
 
 /// Where a partition is.
@@ -9,6 +9,8 @@ use crate::record::RecordLayout;
 pub enum Location {
     /// In the same worker: read from memory, without a socket or a copy.
     Local,
+    /// In another worker: read over a connection that its channels to the same network thread share.
+    Remote(RemoteAddress),
 }
 
 /// Says all that a consumer needs: which partition and attempt, which part of it, where, and the secret.

@@ -14,12 +14,15 @@
 mod config;
 mod descriptor;
 mod manager;
+mod network;
 mod snapshot;
 mod waiting;
 
 pub use config::{CreateError, PartitionConfig};
 pub use descriptor::{ChannelDescriptor, Location};
 pub(crate) use manager::{BindOutcome, BoundView, Manager, WaitLimits};
+#[allow(unused_imports, reason = "on its way to `net`")]
+pub(crate) use network::{Network, OpenChannel, OpenError};
 pub use snapshot::{PartitionSnapshot, SubpartitionSnapshot};
 pub(crate) use waiting::{BindAnswer, Ticket};
 

@@ -47,6 +47,8 @@ const SIBLINGS: &[(&str, &str)] = &[
     ("metrics", "id"),
     ("metrics", "sync"),
     ("clock", "sync"),
+    // A remote channel says and yields what a subpartition does.
+    ("inbox", "subpartition"),
 ];
 
 /// The crate's face re-exports from everywhere, the models drive everything.
