@@ -47,6 +47,8 @@ const SIBLINGS: &[(&str, &str)] = &[
     ("metrics", "id"),
     ("metrics", "sync"),
     ("clock", "sync"),
+    // The layout of a partition's records is a part of a bind.
+    ("wire", "record"),
 ];
 
 /// The crate's face re-exports from everywhere, the models drive everything.
