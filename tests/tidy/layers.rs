@@ -49,6 +49,8 @@ const SIBLINGS: &[(&str, &str)] = &[
     ("clock", "sync"),
     // A remote channel says and yields what a subpartition does.
     ("inbox", "subpartition"),
+    // The layout of a partition's records is a part of a bind.
+    ("wire", "record"),
 ];
 
 /// The crate's face re-exports from everywhere, the models drive everything.
