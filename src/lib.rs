@@ -61,7 +61,8 @@ pub use error::{BindError, Cause, WriteError};
 pub use event::{Event, PriorityEvent};
 pub use gate::{
     ChannelSnapshot, ChannelState, GateConfig, GateError, GateHandle, GateStream, HandleError, InputGate,
-    Item, ItemOf, LossReport, Next, OwnedItem, OwnedRecord, Receipt, Record, TryNext, Update, WhyBlocked,
+    Item, ItemOf, LossReport, Next, OwnedItem, OwnedRecord, ProducerTail, Receipt, Record, TryNext, Update,
+    WhyBlocked,
 };
 pub use id::{Attempt, BindEpoch, BindSecret, DataSetId, Incarnation, JobId, PartitionId, RemoteAddress};
 pub use memory::{Census, ClassCensus, MemoryConfig, MemoryError, SegmentClass};

@@ -14,6 +14,7 @@
 mod config;
 mod descriptor;
 mod manager;
+#[allow(dead_code, reason = "on its way to `net`")]
 mod network;
 mod snapshot;
 mod waiting;

@@ -33,6 +33,7 @@ mod payload;
 mod policy;
 mod position;
 pub(crate) mod priority;
+mod reading;
 pub(crate) mod ring;
 mod settle;
 pub(crate) mod slot;
@@ -45,11 +46,12 @@ pub use account::{Account, DroppedEvents, Losses};
 #[allow(unused_imports, reason = "for tests and models")]
 pub(crate) use bind::Ending;
 pub(crate) use bind::{BindRequest, Grant, Refusal, Subpartition};
-pub(crate) use local::{Acked, LocalReader, Mark, Next};
+pub(crate) use local::LocalReader;
 pub use policy::{BeforeFirstBind, Flush, Policies, WhenAbsent, WhenFull, WhenRetained};
 pub use position::Amount;
 #[allow(unused_imports, reason = "for tests and models")]
 pub(crate) use position::Position;
+pub(crate) use reading::{Acked, Mark, Next};
 #[allow(unused_imports, reason = "for tests and models")]
 pub(crate) use slot::Kind;
 #[allow(unused_imports, reason = "on its way to `net`")]

@@ -163,7 +163,6 @@ impl Feeder {
     }
 
     /// Deliveries that wait here.
-    #[cfg(test)]
     #[cfg(all(test, not(loom)))]
     pub(crate) fn held(&self) -> usize {
         self.held.len()

@@ -39,18 +39,22 @@
 mod feeder;
 mod lend;
 mod progress;
+mod reader;
+#[cfg(all(test, not(loom)))]
+mod tests;
 
 pub(crate) use feeder::Feeder;
 pub(crate) use progress::{Consumed, Progress};
+pub(crate) use reader::{RemoteReader, RemoteWatch};
 
-use super::Inbox;
+use super::{Inbox, Popped};
 use crate::doorbell::ReadyNode;
 use crate::error::{BindError, Cause};
 use crate::event::PriorityEvent;
 use crate::id::BindEpoch;
 use crate::memory::Lent;
 use crate::subpartition::{Amount, Losses};
-use crate::sync::{AtomicBool, AtomicU32, AtomicU64, Ordering, Queue};
+use crate::sync::{AtomicBool, AtomicU32, AtomicU64, Queue, sync};
 use bytes::Bytes;
 use progress::ProgressCell;
 use std::ops::Deref;
@@ -60,7 +64,7 @@ use std::sync::Arc;
 const QUEUE_LEN: usize = 64;
 
 /// Stream bytes that came: in the receive buffer, or copied.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum Chunk {
     Lent(Lent),
     Heap(Bytes),
@@ -152,12 +156,33 @@ struct Shared {
     left: AtomicBool,
     network_node: Arc<ReadyNode>,
     window: u64,
+    /// Of the inbox.
+    capacity: usize,
 }
 
-/// The task's end before the bind is answered.
+/// The task's end before the bind is answered. Dropping it, or the reader made of it, tells the feeder that
+/// nobody reads.
 #[derive(Debug)]
 pub(crate) struct RemoteEnd {
     shared: Arc<Shared>,
+}
+
+impl RemoteEnd {
+    /// The next delivery.
+    pub(crate) fn pop(&mut self) -> Popped<Delivery> {
+        self.shared.inbox.pop()
+    }
+}
+
+impl Drop for RemoteEnd {
+    fn drop(&mut self) {
+        self.shared.left.store(true, sync!(FEED_E1.leave, Release));
+        // Receive buffers go back at once; one that is pushed meanwhile goes with the feeder.
+        while let Popped::Item(delivery) = self.shared.inbox.pop() {
+            drop(delivery);
+        }
+        self.shared.network_node.ring();
+    }
 }
 
 /// A new channel. `task_node` is rung for what is pushed, `network_node` for what the task has to say;
@@ -187,13 +212,7 @@ pub(crate) fn with_capacity(
         left: AtomicBool::new(false),
         network_node,
         window,
+        capacity,
     });
     (Feeder::new(shared.clone()), RemoteEnd { shared })
-}
-
-impl Shared {
-    /// Stream bytes in buffers lent to the task.
-    fn pinned(&self) -> u64 {
-        lend::bytes(self.pins.load(Ordering::Relaxed)) // Relaxed: one word, a moment's picture
-    }
 }
