@@ -1,5 +1,6 @@
 //! Fills the batches of one connection: control frames first, then streams in turn.
 
+use crate::memory::Lent;
 use crate::transport::{Batch, Part};
 
 /// The most payload that one batch takes, in bytes: 16 segments of 32 KiB.
@@ -9,24 +10,19 @@ pub(super) const PARTS_MAX: usize = 128;
 /// Payloads under so many bytes are copied behind their headers, larger ones are sent from where they lie.
 pub(super) const COPY_BYTES_MAX: usize = 4096;
 
-/// Pieces of a stream that come back with a batch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Return {
-    pub(super) slot: usize,
-    pub(super) generation: u64,
-    pub(super) pieces: usize,
-}
-
 /// What [`Batch`] can do for a sender.
 pub(super) trait Gather {
     /// Appends what `write` writes to the staging memory.
     fn stage<R>(&mut self, write: impl FnOnce(&mut Vec<u8>) -> R) -> R;
 
     /// Appends a range by reference.
-    fn refer(&mut self, lent: crate::memory::Lent);
+    fn refer(&mut self, lent: Lent);
 
     /// Whether no more should be put in.
     fn is_full(&self) -> bool;
+
+    /// Ready for the next send, with its memory kept.
+    fn empty(&mut self);
 }
 
 impl Gather for Batch {
@@ -44,12 +40,19 @@ impl Gather for Batch {
         result
     }
 
-    fn refer(&mut self, lent: crate::memory::Lent) {
+    fn refer(&mut self, lent: Lent) {
         self.bytes += lent.len();
         self.parts.push(Part::Segment(lent));
     }
 
     fn is_full(&self) -> bool {
         self.bytes >= BATCH_BYTES_MAX || self.parts.len() + 2 > PARTS_MAX
+    }
+
+    fn empty(&mut self) {
+        self.staging.clear();
+        self.parts.clear();
+        self.returns.clear();
+        self.bytes = 0;
     }
 }

@@ -30,8 +30,8 @@ struct Peer {
     state: State,
     /// Dials that failed one after the other.
     failures: u32,
-    /// Channels (by slot) that wait for a connection.
-    waiting: Vec<usize>,
+    /// Channels (by token) that wait for a connection.
+    waiting: Vec<u32>,
 }
 
 /// What to do next for a peer.
@@ -57,13 +57,13 @@ impl Peers {
         self.0.entry(address).or_insert_with(new)
     }
 
-    /// The channel in `slot` wants to be bound at a peer.
-    pub(super) fn want(&mut self, address: RemoteAddress, slot: usize) -> Step {
+    /// The channel `token` wants to be bound at a peer.
+    pub(super) fn want(&mut self, address: RemoteAddress, token: u32) -> Step {
         let peer = self.peer(address);
         if let State::Connected(connection) = peer.state {
             return Step::Use(connection);
         }
-        peer.waiting.push(slot);
+        peer.waiting.push(token);
         if peer.state != State::Idle {
             return Step::Nothing;
         }
@@ -71,10 +71,10 @@ impl Peers {
         Step::Dial
     }
 
-    /// The channel in `slot` doesn't wait any more.
-    pub(super) fn forget(&mut self, address: RemoteAddress, slot: usize) {
+    /// The channel `token` doesn't wait any more.
+    pub(super) fn forget(&mut self, address: RemoteAddress, token: u32) {
         let Some(peer) = self.0.get_mut(&address) else { return };
-        peer.waiting.retain(|waiting| *waiting != slot);
+        peer.waiting.retain(|waiting| *waiting != token);
         if peer.waiting.is_empty() && matches!(peer.state, State::Idle | State::Waiting(_)) {
             self.0.remove(&address);
         }
@@ -82,7 +82,7 @@ impl Peers {
 
     /// The connection in slot `connection` leads to the peer: gives the channels that waited for it. `None`
     /// if there is one already, or nobody wants it.
-    pub(super) fn connected(&mut self, address: RemoteAddress, connection: usize) -> Option<Vec<usize>> {
+    pub(super) fn connected(&mut self, address: RemoteAddress, connection: usize) -> Option<Vec<u32>> {
         let peer = self.0.get_mut(&address)?;
         if matches!(peer.state, State::Connected(_)) || peer.waiting.is_empty() {
             if peer.waiting.is_empty() && peer.state == State::Dialling {

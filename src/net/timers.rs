@@ -2,16 +2,17 @@
 
 use crate::clock::Moment;
 use crate::id::RemoteAddress;
+use crate::wire::StreamId;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// What is due. Slots are named with their generation: a timer of something that is gone means nothing.
+/// What is due. Connections are named with their generation: a timer of something that is gone means nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Timer {
     /// A stream that is served was empty, and its writer relies on a look.
-    Look { slot: usize, generation: u64 },
+    Look { connection: usize, generation: u64, stream: StreamId },
     /// Acknowledgements of a connection.
-    Acknowledge { slot: usize, generation: u64 },
+    Acknowledge { connection: usize, generation: u64 },
     /// A peer that could not be reached.
     Redial(RemoteAddress),
     /// The end of a shutdown's patience.
@@ -51,12 +52,12 @@ mod tests {
         let mut timers = Timers::default();
         let at = Moment::from_nanos;
         timers.set(at(30), Timer::Stop);
-        timers.set(at(10), Timer::Look { slot: 1, generation: 2 });
-        timers.set(at(20), Timer::Acknowledge { slot: 3, generation: 4 });
+        timers.set(at(10), Timer::Look { connection: 1, generation: 2, stream: StreamId(5) });
+        timers.set(at(20), Timer::Acknowledge { connection: 3, generation: 4 });
         assert_eq!(timers.next(), Some(at(10)));
         assert_eq!(timers.pop_due(at(9)), None);
-        assert_eq!(timers.pop_due(at(25)), Some(Timer::Look { slot: 1, generation: 2 }));
-        assert_eq!(timers.pop_due(at(25)), Some(Timer::Acknowledge { slot: 3, generation: 4 }));
+        assert_eq!(timers.pop_due(at(25)), Some(Timer::Look { connection: 1, generation: 2, stream: StreamId(5) }));
+        assert_eq!(timers.pop_due(at(25)), Some(Timer::Acknowledge { connection: 3, generation: 4 }));
         assert_eq!(timers.pop_due(at(25)), None);
         assert_eq!(timers.pop_due(at(30)), Some(Timer::Stop));
         assert_eq!(timers.next(), None);

@@ -41,6 +41,17 @@ pub(crate) struct Batch {
     pub(crate) parts: Vec<Part>,
     /// The sum of the parts' lengths.
     pub(crate) bytes: usize,
+    /// The sender's own note of what comes back to it with the batch; means nothing to a transport.
+    pub(crate) returns: Vec<Return>,
+}
+
+/// Pieces of a stream that are under way with a batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Return {
+    pub(crate) connection: usize,
+    pub(crate) generation: u64,
+    pub(crate) stream: u32,
+    pub(crate) pieces: usize,
 }
 
 /// How a connection is closed.

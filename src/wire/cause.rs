@@ -118,6 +118,7 @@ const BIND_TOO_MANY: u8 = 5;
 const BIND_SUPERSEDED: u8 = 6;
 const BIND_RELEASED: u8 = 7;
 const BIND_LAYOUT: u8 = 8;
+const BIND_NO_NETWORK: u8 = 9;
 
 /// What a partition and a descriptor may differ in; one that isn't listed arrives as the last.
 const DIFFERENCES: [&str; 3] = ["record layout", "number of subpartitions", "description"];
@@ -152,6 +153,10 @@ pub(super) fn put_bind_error(out: &mut Vec<u8>, error: &BindError) {
             out.put_u8(BIND_RELEASED);
             put_cause(out, cause);
         }
+        BindError::NoNetwork { peer } => {
+            out.put_u8(BIND_NO_NETWORK);
+            put_address(out, *peer);
+        }
         BindError::Layout { what, partition, descriptor } => {
             out.put_u8(BIND_LAYOUT);
             let known = DIFFERENCES.iter().position(|difference| difference == what);
@@ -185,6 +190,7 @@ pub(super) fn get_bind_error(body: &mut Body<'_>) -> Result<BindError, WireError
             let mut text = || Ok(body.text("a layout", TEXT_BYTES_MAX)?.to_owned());
             BindError::Layout { what, partition: text()?, descriptor: text()? }
         }
+        BIND_NO_NETWORK => BindError::NoNetwork { peer: get_address(body)? },
         value => return Err(WireError::Value { field: "the kind of a refusal", value: u64::from(value) }),
     })
 }
