@@ -43,6 +43,8 @@ mod metrics;
 #[doc(hidden)]
 pub mod model;
 mod partition;
+#[allow(dead_code, reason = "on its way to `net`")]
+mod protocol;
 mod record;
 mod subpartition;
 mod sync;

@@ -83,7 +83,12 @@ pub(crate) fn decode(frame: &[u8], features: Features) -> Result<Frame<'_>, Wire
 
 fn message<'a>(kind: Kind, count: u16, checked: bool, body: &mut Body<'a>) -> Result<Frame<'a>, WireError> {
     Ok(match kind {
-        Kind::Hello => Frame::Hello(Hello::get(body)?),
+        Kind::Hello => {
+            let hello = Hello::get(body)?;
+            // A newer version may say more before it knows whom it speaks to.
+            body.rest();
+            Frame::Hello(hello)
+        }
         Kind::Welcome => Frame::Welcome(Hello::get(body)?),
         Kind::Reject => Frame::Reject(Reject::get(body)?),
         Kind::Bind => Frame::Bind(Bind::get(body)?),
