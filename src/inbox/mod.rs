@@ -14,10 +14,10 @@
 #[allow(dead_code, reason = "on its way to `net`")]
 mod remote;
 
-#[allow(unused_imports, reason = "on its way to `net`")]
+#[allow(unused_imports, reason = "for `net`, tests and models")]
 pub(crate) use remote::{
-    Chunk, Consumed, Delivery, Feeder, Over, Progress, RemoteEnd, RemoteEvent, RemoteGrant, RemoteReader,
-    RemoteWatch, channel,
+    Chunk, Consumed, Delivery, Feeder, Over, Picture, Progress, RemoteEnd, RemoteEvent, RemoteGrant,
+    RemoteReader, RemoteWatch, channel, with_capacity,
 };
 
 use crate::doorbell::ReadyNode;

@@ -44,7 +44,7 @@ mod reader;
 mod tests;
 
 pub(crate) use feeder::Feeder;
-pub(crate) use progress::{Consumed, Progress};
+pub(crate) use progress::{Consumed, Picture, Progress};
 pub(crate) use reader::{RemoteReader, RemoteWatch};
 
 use super::{Inbox, Popped};

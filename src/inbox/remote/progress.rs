@@ -75,44 +75,60 @@ impl Progress {
     }
 }
 
-/// See the module's text.
+/// Words that belong together, with one writer.
 #[derive(Debug)]
-pub(super) struct ProgressCell(CachePadded<Versioned>);
+pub(crate) struct Picture<const N: usize>(CachePadded<Versioned<N>>);
 
 #[derive(Debug)]
-struct Versioned {
+struct Versioned<const N: usize> {
     version: AtomicU64,
-    words: [AtomicU64; WORDS],
+    words: [AtomicU64; N],
 }
 
-impl ProgressCell {
-    pub(super) fn new() -> Self {
+impl<const N: usize> Picture<N> {
+    pub(crate) fn new() -> Self {
         let words = std::array::from_fn(|_| AtomicU64::new(0));
         Self(CachePadded::new(Versioned { version: AtomicU64::new(0), words }))
     }
 
-    /// Task: from now on this is the picture. `pinned` is no part of it.
-    pub(super) fn publish(&self, progress: Progress) {
-        let version = self.0.version.load(Ordering::Relaxed); // Relaxed: the task's own word
+    /// The writer: from now on these are the words.
+    pub(crate) fn publish(&self, words: [u64; N]) {
+        let version = self.0.version.load(Ordering::Relaxed); // Relaxed: the writer's own word
         self.0.version.store(version + 1, Ordering::Relaxed); // Relaxed: the fence orders it before the words
         fence(sync!(PROG_E2.begin, Release));
-        for (word, value) in self.0.words.iter().zip(progress.to_words()) {
+        for (word, value) in self.0.words.iter().zip(words) {
             word.store(value, Ordering::Relaxed); // Relaxed: published by the version
         }
         self.0.version.store(version + 2, sync!(PROG_E1.publish, Release));
     }
 
-    /// Network thread: the picture, unless it was being changed all the while.
-    pub(super) fn read(&self) -> Option<Progress> {
-        (0..LOOKS_MAX).find_map(|_| self.look())
-    }
-
-    fn look(&self) -> Option<Progress> {
+    /// A reader: the words, unless they are being changed right now.
+    pub(crate) fn look(&self) -> Option<[u64; N]> {
         let version = self.0.version.load(sync!(PROG_E1.read, Acquire));
         // Relaxed: used only if the version is the same afterwards (I1).
         let words = std::array::from_fn(|index| self.0.words[index].load(Ordering::Relaxed));
         fence(sync!(PROG_E2.recheck, Acquire));
         let again = self.0.version.load(Ordering::Relaxed); // Relaxed: the fence orders it behind the words
-        check!(PROG_E2.same, version % 2 == 0 && again == version).then(|| Progress::from_words(words))
+        check!(PROG_E2.same, version % 2 == 0 && again == version).then_some(words)
+    }
+}
+
+/// The picture of a channel.
+#[derive(Debug)]
+pub(super) struct ProgressCell(Picture<WORDS>);
+
+impl ProgressCell {
+    pub(super) fn new() -> Self {
+        Self(Picture::new())
+    }
+
+    /// Task: from now on this is the picture. `pinned` is no part of it.
+    pub(super) fn publish(&self, progress: Progress) {
+        self.0.publish(progress.to_words());
+    }
+
+    /// Network thread: the picture, unless it was being changed all the while.
+    pub(super) fn read(&self) -> Option<Progress> {
+        (0..LOOKS_MAX).find_map(|_| self.0.look()).map(Progress::from_words)
     }
 }
