@@ -67,6 +67,8 @@ mod free_list;
 mod hold;
 mod open;
 mod pool;
+#[allow(dead_code, reason = "transports use it, which models don't know")]
+mod receive;
 mod segment;
 #[cfg(all(test, not(loom)))]
 mod tests;
@@ -80,4 +82,6 @@ pub use config::{MemoryConfig, MemoryError, SegmentClass};
 pub(crate) use hold::{Hold, Lent};
 pub(crate) use open::OpenSegment;
 pub(crate) use pool::SegmentPool;
+#[allow(unused_imports, reason = "transports use it, which models don't know")]
+pub(crate) use receive::{RECEIVE_BYTES, RECEIVE_REST_MIN, RECEIVE_STRIDE, ReceiveBuffer, ReceivePool};
 pub(crate) use segment::SegmentName;

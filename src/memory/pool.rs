@@ -51,7 +51,6 @@ impl SegmentPool {
 
     /// A pool of any sizes: `(bytes of a segment, segments)` for each class from the smallest on.
     /// `granule` is the size of a tracked cell in models and divides every segment size.
-    #[allow(dead_code, reason = "for tests and models")]
     pub(crate) fn with_geometry(
         classes: &[(usize, u32)],
         granule: usize,

@@ -5,8 +5,10 @@
 //!   as somebody holds them.
 //! - At most one batch of a connection is under way. It is sent whole: [`Completion::Sent`], or the connection
 //!   fails. Its memory is given back once, by [`Completion::Recycled`], after the kernel's last touch.
-//! - After `Failed` or `Eof` nothing is received any more; after [`Completion::Closed`] nothing but `Recycled`
-//!   names the connection, and the descriptor is closed.
+//! - After `Failed` or `Eof` nothing is received any more, and neither after [`Transport::close`]: what comes
+//!   then is dropped. After [`Completion::Closed`] nothing but `Recycled` names the connection, and the
+//!   descriptor is closed.
+//! - A stream that was cut short never looks like one that ended: what can't be sent whole ends in a reset.
 //! - No call but [`Transport::turn`] waits.
 //! - When receive buffers run out nothing is lost: reading goes on when one comes free.
 
@@ -44,11 +46,16 @@ pub(crate) struct Batch {
 /// How a connection is closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Close {
-    /// What was handed over is sent first, then the other end sees the end of the stream.
+    /// What was handed over is sent first, then the other end sees the end of the stream. When nothing goes
+    /// forward for [`CLOSE_PATIENCE`] it becomes abortive.
     Orderly,
     /// At once; the other end sees a reset.
     Abortive,
 }
+
+/// How long an orderly close waits for a step: for the other end to take some of what is left to be sent,
+/// and then for it to end its own stream.
+pub(crate) const CLOSE_PATIENCE: Duration = Duration::from_secs(1);
 
 /// What became of something.
 #[derive(Debug)]
