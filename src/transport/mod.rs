@@ -12,6 +12,9 @@
 //! - No call but [`Transport::turn`] waits.
 //! - When receive buffers run out nothing is lost: reading goes on when one comes free.
 
+mod error;
+mod uring;
+
 use crate::memory::Lent;
 use std::io;
 use std::os::fd::OwnedFd;
