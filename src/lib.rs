@@ -42,6 +42,9 @@ mod metrics;
 #[cfg(loom)]
 #[doc(hidden)]
 pub mod model;
+#[cfg(not(loom))]
+#[allow(dead_code, reason = "on its way to `worker`")]
+mod net;
 mod partition;
 #[allow(dead_code, reason = "on its way to `net`")]
 mod protocol;

@@ -17,7 +17,7 @@ use crate::memory::ReceivePool;
 use crate::metrics::cold_event;
 use crate::partition::Manager;
 use crate::transport::{Batch, Close, Completion, ConnectionId, Transport};
-use crate::wire::{Frame, StreamId};
+use crate::wire::{Ack, Frame, StreamId};
 use slab::Slab;
 use std::collections::HashMap;
 use std::io;
@@ -47,6 +47,9 @@ pub(crate) struct NetCore {
     pub(super) timers: Timers,
     /// Connections that have something to send.
     pub(super) to_send: Vec<usize>,
+    /// Connections with channels that may have something to acknowledge.
+    pub(super) acknowledging: Vec<usize>,
+    pub(super) acks: Vec<Ack>,
     pub(super) batches: Vec<Box<Batch>>,
     /// Grows with everything that takes a slot.
     pub(super) generation: u64,
@@ -76,6 +79,8 @@ impl NetCore {
             peers: Peers::default(),
             timers: Timers::default(),
             to_send: Vec::new(),
+            acknowledging: Vec::new(),
+            acks: Vec::new(),
             batches: Vec::new(),
             generation: 0,
             rung: Vec::new(),
@@ -271,7 +276,8 @@ impl NetCore {
         connection.unacknowledged.clear();
         let from = connection.from;
         cold_event!(info, %from, reason, "connection closed");
-        self.endpoint.counts.lost_connection(connection.counts());
+        self.endpoint.counts.lost_connection();
+        self.endpoint.counts.add(&connection.counts());
         match &mut connection.session {
             Session::Server(server) => {
                 // Their views are fenced: the policies of the partitions rule until the consumers bind again.
@@ -292,7 +298,7 @@ impl NetCore {
     }
 
     fn peer_dead<T: Transport>(&mut self, worker: WorkerId, transport: &mut T) {
-        let of_it = |(_, connection): &(usize, &Connection)| connection.agreed.peer_worker == worker;
+        let of_it = |(_, connection): &(usize, &Connection)| connection.agreed.peer == worker;
         let dead: Vec<_> = self.connections.iter().filter(of_it).map(|(_, live)| live.id).collect();
         for id in dead {
             self.lose(id, "the worker at the other end is dead", Close::Abortive, transport);

@@ -4,12 +4,13 @@
 //! A command that was taken is obeyed, or answered when the thread ends. Nobody waits in here: a full queue is
 //! said so.
 
+use super::counts::NetCounts;
 use crate::doorbell::{Doorbell, ReadyNode};
 use crate::id::{RemoteAddress, WorkerId};
 use crate::inbox::Inbox;
 use crate::partition::{Network, OpenChannel, OpenError};
 use crate::protocol::Agreed;
-use crate::sync::{AtomicU32, AtomicU64, Ordering};
+use crate::sync::{AtomicU32, Ordering};
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
@@ -139,26 +140,11 @@ impl Network for Endpoints {
     fn open(&self, channel: OpenChannel) -> Result<(), OpenError> {
         let Some(endpoint) = self.of(&channel.peer) else { return Err(OpenError::Shutdown) };
         endpoint.send(Command::Open(Box::new(channel))).map_err(|_| {
-            if endpoint.commands.is_closed() { OpenError::Shutdown } else { OpenError::Full { waiting: COMMANDS } }
+            if endpoint.commands.is_closed() {
+                OpenError::Shutdown
+            } else {
+                OpenError::Full { waiting: COMMANDS }
+            }
         })
     }
-}
-
-/// Counters of one network thread, stored by it alone.
-#[derive(Debug, Default)]
-pub(crate) struct NetCounts {
-    pub(crate) connections: AtomicU64,
-    pub(crate) connections_lost: AtomicU64,
-    pub(crate) frames_received: AtomicU64,
-    pub(crate) frames_stale: AtomicU64,
-    pub(crate) violations: AtomicU64,
-    pub(crate) copied_short: AtomicU64,
-    pub(crate) bytes_sent: AtomicU64,
-    pub(crate) bytes_received: AtomicU64,
-    pub(crate) enters: AtomicU64,
-    pub(crate) calls: AtomicU64,
-    pub(crate) wakes: AtomicU64,
-    pub(crate) zero_copy_sends: AtomicU64,
-    pub(crate) zero_copy_copied: AtomicU64,
-    pub(crate) starved: AtomicU64,
 }

@@ -4,7 +4,7 @@ use super::connection::{Connection, Session};
 use super::core::NetCore;
 use super::endpoint::Adopted;
 use super::framer::Step;
-use super::serving::{Serving, Served, State, from_wire, to_wire};
+use super::serving::{Served, Serving, State, from_wire, to_wire};
 use crate::doorbell::ReadyNode;
 use crate::error::{BindError, Cause};
 use crate::inbox::{Chunk, Delivery, Inbox, Over, Popped, RemoteEvent, RemoteGrant};
@@ -15,7 +15,8 @@ use crate::protocol::{Outgoing, Scope, Violation};
 use crate::subpartition::{BindRequest, HOLDS, Losses, Source};
 use crate::transport::{Close, Transport};
 use crate::wire::{
-    self, Bind, Bound, EventFrame, Frame, Refused, Runs, StreamEvent, StreamId, StreamPosition, Waiting, decode,
+    self, Bind, Bound, EventFrame, Frame, Refused, Runs, StreamEvent, StreamId, StreamPosition, Waiting,
+    decode,
 };
 use bytes::Bytes;
 use std::ops::Range;
@@ -84,12 +85,16 @@ impl NetCore {
         let may_lend = self.buffers.free() * 2 > self.buffers.slots();
         let mut at = 0;
         loop {
-            let Some(connection) = self.connections.get_mut(slot).filter(|live| !live.is_closing) else { return };
+            let Some(connection) = self.connections.get_mut(slot).filter(|live| !live.is_closing) else {
+                return;
+            };
             let step = connection.framer.next(range, &mut at).map_err(Violation::from);
             let handled = match step {
                 Ok(Step::More) => return,
                 Ok(Step::Whole(frame)) => match lent {
-                    Some(lent) => self.frame(slot, &range[frame.clone()], Origin::Buffer(lent, frame.start), may_lend),
+                    Some(lent) => {
+                        self.frame(slot, &range[frame.clone()], Origin::Buffer(lent, frame.start), may_lend)
+                    }
                     None => {
                         let frame = Bytes::copy_from_slice(&range[frame]);
                         self.frame(slot, &frame, Origin::Heap(&frame), false)
@@ -118,7 +123,10 @@ impl NetCore {
             Frame::Data(runs) => return self.on_data(slot, runs, origin, may_lend),
             Frame::Acks(acks) => {
                 for ack in acks.iter() {
-                    self.on_ack(slot, &ack)?;
+                    // The other acknowledgements of the frame are other streams'.
+                    if let Err(violation) = self.on_ack(slot, &ack) {
+                        self.judge(slot, violation)?;
+                    }
                 }
             }
             Frame::Event(event) => return self.on_event(slot, event),
@@ -194,12 +202,14 @@ impl NetCore {
         may_lend: bool,
     ) -> Result<(), Violation> {
         for (run, range) in runs.iter() {
-            let Some(binder) = self.connections.get_mut(slot).and_then(Connection::binder) else { return Ok(()) };
+            let Some(binder) = self.connections.get_mut(slot).and_then(Connection::binder) else {
+                return Ok(());
+            };
             let accepted = binder.on_run(&run);
             match accepted {
                 Ok(Some(reader)) => {
                     if !may_lend {
-                        self.endpoint.counts.copied_short();
+                        self.endpoint.counts.copied_run();
                     }
                     let bytes = origin.chunk(range, may_lend);
                     reader.state.channel.feeder.push(Delivery::Data { uniform: run.uniform, bytes });
@@ -250,6 +260,7 @@ impl NetCore {
         let (id, from) = (connection.id, connection.from);
         cold_event!(warn, %from, %violation, "the other end broke a rule: connection closed");
         connection.say(&Frame::Error(violation.frame()));
+        self.endpoint.counts.violated();
         self.last_words(slot, transport);
         self.lose(id, &violation.to_string(), Close::Orderly, transport);
     }

@@ -99,6 +99,20 @@ impl NetCore {
         }
     }
 
+    /// Hands over what is left to be said before the connection is closed, unless the socket is busy.
+    pub(super) fn last_words<T: Transport>(&mut self, slot: usize, transport: &mut T) {
+        let mut batch = self.batches.pop().unwrap_or_default();
+        let Some(connection) = self.connections.get_mut(slot) else { return };
+        batch.stage(|out| out.append(&mut connection.control));
+        if batch.bytes == 0 || connection.is_sending {
+            batch.empty();
+            self.batches.push(batch);
+            return;
+        }
+        connection.is_sending = true;
+        transport.send(connection.id, batch);
+    }
+
     /// The stream may have something.
     pub(super) fn list_stream(&mut self, slot: usize, stream: StreamId) {
         let Some(connection) = self.connections.get_mut(slot) else { return };

@@ -33,7 +33,11 @@ pub(super) enum State {
     /// It was asked for just now.
     Asked,
     /// The partition isn't here yet; the answer comes through the inbox.
-    Waiting { _ticket: Ticket, inbox: Arc<Inbox<BindAnswer>>, limit: StreamPosition },
+    Waiting {
+        _ticket: Ticket,
+        inbox: Arc<Inbox<BindAnswer>>,
+        limit: StreamPosition,
+    },
     Bound(Box<Served>),
 }
 

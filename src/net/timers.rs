@@ -56,7 +56,10 @@ mod tests {
         timers.set(at(20), Timer::Acknowledge { connection: 3, generation: 4 });
         assert_eq!(timers.next(), Some(at(10)));
         assert_eq!(timers.pop_due(at(9)), None);
-        assert_eq!(timers.pop_due(at(25)), Some(Timer::Look { connection: 1, generation: 2, stream: StreamId(5) }));
+        assert_eq!(
+            timers.pop_due(at(25)),
+            Some(Timer::Look { connection: 1, generation: 2, stream: StreamId(5) })
+        );
         assert_eq!(timers.pop_due(at(25)), Some(Timer::Acknowledge { connection: 3, generation: 4 }));
         assert_eq!(timers.pop_due(at(25)), None);
         assert_eq!(timers.pop_due(at(30)), Some(Timer::Stop));

@@ -28,11 +28,12 @@ pub use snapshot::{PartitionSnapshot, SubpartitionSnapshot};
 pub(crate) use waiting::{BindAnswer, Ticket};
 
 use crate::error::Cause;
-use crate::id::{Attempt, BindSecret, PartitionId};
+use crate::id::{Attempt, BindSecret, Incarnation, PartitionId};
 use crate::memory::{Charge, SegmentCache, SegmentPool};
 use crate::metrics::cold_event;
 use crate::subpartition::{Subpartition, WriteHalf};
 use crate::sync::{AtomicU32, Mutex, Ordering, Waiter, lock};
+use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Weak};
 
 /// One attempt's partition.
@@ -40,6 +41,8 @@ use std::sync::{Arc, Weak};
 pub(crate) struct Partition {
     pub(crate) id: PartitionId,
     pub(crate) attempt: Attempt,
+    /// Tells this run of the attempt from others.
+    pub(crate) incarnation: Incarnation,
     pub(crate) config: PartitionConfig,
     secret: BindSecret,
     /// Of the attempt before: who shows it is out of date, not a stranger.
@@ -100,6 +103,8 @@ impl Partition {
         let partition = Arc::new(Self {
             id,
             attempt,
+            // Random without an error to handle; equality is all that is asked of it.
+            incarnation: Incarnation(RandomState::new().hash_one(attempt)),
             config,
             secret,
             former_secret: Mutex::new(None),

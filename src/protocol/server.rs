@@ -40,6 +40,15 @@ impl<S> Feed<S> {
         }
     }
 
+    /// The stream's end, if it is bound, and what the owner keeps with it.
+    pub(crate) fn parts(&mut self) -> (Option<&mut Outgoing>, &mut S) {
+        let outgoing = match &mut self.phase {
+            Phase::Bound(outgoing) => Some(outgoing),
+            Phase::Asked | Phase::Waiting => None,
+        };
+        (outgoing, &mut self.state)
+    }
+
     /// What the stream was, after its end: what a bind may resume, and what the owner kept with it.
     pub(crate) fn into_parts(self) -> (Option<Outgoing>, S) {
         let outgoing = match self.phase {

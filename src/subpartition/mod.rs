@@ -52,6 +52,8 @@ pub use position::Amount;
 #[allow(unused_imports, reason = "for tests and models")]
 pub(crate) use position::Position;
 pub(crate) use reading::{Acked, Mark, Next};
+#[allow(unused_imports, reason = "on its way to `net`")]
+pub(crate) use ring::Fenced;
 #[allow(unused_imports, reason = "for tests and models")]
 pub(crate) use slot::Kind;
 #[allow(unused_imports, reason = "on its way to `net`")]

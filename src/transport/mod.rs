@@ -12,6 +12,9 @@
 //! - No call but [`Transport::turn`] waits.
 //! - When receive buffers run out nothing is lost: reading goes on when one comes free.
 
+mod error;
+mod uring;
+
 use crate::memory::Lent;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -92,6 +95,8 @@ pub(crate) struct TransportCounts {
     pub(crate) enters: u64,
     /// System calls that send or receive by themselves (none with io_uring).
     pub(crate) calls: u64,
+    /// Wake-ups by other threads that cost a system call.
+    pub(crate) wakes: u64,
     /// Bytes sent and received.
     pub(crate) sent: u64,
     pub(crate) received: u64,
