@@ -68,7 +68,7 @@ pub(crate) struct Agreed {
     pub(crate) features: Features,
     pub(crate) payload_bytes_max: u32,
     /// Who the other side is, and where it says it can be reached.
-    pub(crate) peer: WorkerId,
+    pub(crate) peer_worker: WorkerId,
     pub(crate) peer_address: String,
     pub(crate) purpose: Purpose,
     /// Of the host: which of its network threads or reactors the connection is for.
@@ -233,7 +233,7 @@ impl Client {
             version,
             features: welcome.features,
             payload_bytes_max: welcome.payload_bytes_max,
-            peer: welcome.worker,
+            peer_worker: welcome.worker,
             peer_address: welcome.address.to_owned(),
             purpose: self.purpose,
             endpoint: self.endpoint,
@@ -321,7 +321,7 @@ impl Host {
             version,
             features: hello.features.and(self.offer.features).and(Features::KNOWN),
             payload_bytes_max: hello.payload_bytes_max.min(self.offer.payload_bytes_max),
-            peer: hello.worker,
+            peer_worker: hello.worker,
             peer_address: hello.address.to_owned(),
             purpose: hello.purpose,
             endpoint: hello.endpoint,

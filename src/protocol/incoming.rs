@@ -67,8 +67,12 @@ pub(crate) struct Incoming {
 
 impl Incoming {
     /// A stream that starts anew, with the window that its BIND gave as credit.
-    pub(crate) fn new(bound: &Bound, window: u64) -> Self {
-        Self {
+    ///
+    /// # Errors
+    /// BOUND goes on with a stream: one that was asked to is [`Incoming::resumed`].
+    pub(crate) fn new(bound: &Bound, window: u64) -> Result<Self, Violation> {
+        check_bound(bound, false)?;
+        Ok(Self {
             stream: bound.stream,
             epoch: bound.epoch,
             incarnation: bound.incarnation,
@@ -82,7 +86,7 @@ impl Incoming {
             since: None,
             end: None,
             suspended: false,
-        }
+        })
     }
 
     /// The credit that a BIND gives to a stream that starts anew.
@@ -256,9 +260,14 @@ impl Incoming {
         self.suspended
     }
 
-    /// The answer to a BIND with [`Incoming::suspend`]'s fields: the stream goes on where it stands. What is
-    /// consumed meanwhile is told with the next acknowledgement.
-    pub(crate) fn resumed(&mut self, bound: &Bound) {
+    /// The answer to a BIND with [`Incoming::suspend`]'s fields: the stream goes on where it stands. What was
+    /// consumed meanwhile is told with the next acknowledgement. If BOUND isn't `resumed`, what was before is
+    /// gone, and [`Incoming::new`] takes its place.
+    ///
+    /// # Errors
+    /// BOUND starts anew, or this wasn't suspended.
+    pub(crate) fn resumed(&mut self, bound: &Bound) -> Result<(), Violation> {
+        check_bound(bound, self.suspended)?;
         self.stream = bound.stream;
         self.epoch = bound.epoch;
         self.ring_entries = u64::from(bound.ring_entries);
@@ -266,11 +275,31 @@ impl Incoming {
         self.told.received = self.at;
         self.arrived = 0;
         self.suspended = false;
+        Ok(())
     }
 
     /// The last word about the stream, when the reader goes in order. `yielded`: up to where the task was
     /// given items.
     pub(crate) fn closing(&self, consumed: Consumed, yielded: Amount) -> Close {
         Close { stream: self.stream, epoch: self.epoch, received: self.at, consumed, yielded }
+    }
+}
+
+fn check_bound(bound: &Bound, resumed: bool) -> Result<(), Violation> {
+    if bound.resumed == resumed && bound.epoch != BindEpoch::NEVER {
+        return Ok(());
+    }
+    let text = format_args!("bound with {}, resumed: {}, instead of {resumed}", bound.epoch, bound.resumed);
+    Err(Violation::stream(bound.stream, Rule::RESUME, text))
+}
+
+/// The CLOSE that takes a bind back which isn't answered yet.
+pub(crate) fn withdrawal(stream: StreamId) -> Close {
+    Close {
+        stream,
+        epoch: BindEpoch::NEVER,
+        received: StreamPosition::default(),
+        consumed: Consumed::default(),
+        yielded: Amount::default(),
     }
 }

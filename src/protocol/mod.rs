@@ -11,18 +11,15 @@
 //! - A frame of another epoch or of a stream that is over is dropped and counted, and harms nobody.
 //!
 //! # Parts
-//! [`handshake`](Client) begins a connection. [`Conversation`] says who may send what. [`Binder`] and
-//! [`Server`] are the stream tables of the two ends of a data connection; in them [`Incoming`] and
-//! [`Outgoing`] are the two ends of one stream. [`Heartbeat`] is one end of a control connection.
+//! [`Client`] and [`Host`] begin a connection. [`Session`] knows its streams and who may send what. The two
+//! ends of one stream are [`Incoming`] and [`Outgoing`]. [`Heartbeat`] is one end of a control connection.
 #![forbid(unsafe_code)]
 
-mod binder;
-mod conversation;
 mod handshake;
+mod heartbeat;
 mod incoming;
 mod outgoing;
-mod server;
-mod table;
+mod session;
 mod violation;
 
 #[cfg(all(test, not(loom)))]
@@ -30,13 +27,11 @@ mod tests;
 
 #[allow(unused_imports, reason = "on its way to `net`")]
 pub(crate) use {
-    binder::{Binder, Reader},
-    conversation::{Conversation, Heartbeat, Role},
     handshake::{Agreed, Client, Host, Offer, Rejection},
-    incoming::{Accept, Incoming, Progress},
+    heartbeat::Heartbeat,
+    incoming::{Accept, Incoming, Progress, withdrawal},
     outgoing::{Acked, News, Outgoing},
-    server::{Feed, Server},
-    table::Counts,
+    session::{Counts, Role, Session},
     violation::{Scope, Violation},
 };
 

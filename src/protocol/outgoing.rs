@@ -1,9 +1,9 @@
 //! The server's end of one stream: how far it was sent, how far it may be, and what came back.
 
 use super::{EVENT_BYTES_MAX, EVENTS_MAX, Violation};
-use crate::event::PriorityEvent;
+use crate::event::{Event, PriorityEvent};
 use crate::id::BindEpoch;
-use crate::wire::{Ack, Close, Consumed, Resume, Rule, StreamEvent, StreamId, StreamPosition};
+use crate::wire::{Ack, Close, Consumed, Resume, Rule, StreamId, StreamPosition};
 use std::collections::VecDeque;
 
 /// What an acknowledgement was.
@@ -25,17 +25,6 @@ pub(crate) struct News {
     pub(crate) consumed: bool,
     /// So many more priority events were taken.
     pub(crate) priority: u32,
-    /// The end of the partition is consumed, and wasn't before.
-    pub(crate) end: bool,
-}
-
-/// How the stream was ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct End {
-    /// Entries up to and with the last one.
-    entries: u64,
-    /// It was the end of the partition, which is to be acknowledged, and not a failure.
-    finished: bool,
 }
 
 /// See the module's text.
@@ -54,7 +43,6 @@ pub(crate) struct Outgoing {
     application_bytes: usize,
     priority_sent: u32,
     priority_taken: u32,
-    end: Option<End>,
 }
 
 impl Outgoing {
@@ -70,7 +58,6 @@ impl Outgoing {
             application_bytes: 0,
             priority_sent: 0,
             priority_taken: 0,
-            end: None,
         }
     }
 
@@ -90,7 +77,6 @@ impl Outgoing {
         resumed.sent = resume.at;
         resumed.received = resume.at;
         resumed.priority_sent = resume.priority;
-        resumed.end = self.end.filter(|end| end.entries <= resume.at.entries);
         resumed.application.retain(|(entry, _)| *entry < resume.at.entries);
         resumed.application_bytes = resumed.application.iter().map(|(_, bytes)| bytes).sum();
         resumed.grant(resume.limit);
@@ -102,8 +88,13 @@ impl Outgoing {
     }
 
     /// Where the next run or entry stands.
-    pub(crate) fn sent(&self) -> StreamPosition {
+    pub(crate) fn position(&self) -> StreamPosition {
         self.sent
+    }
+
+    /// Whether something that was sent isn't acknowledged as received: an acknowledgement will come.
+    pub(crate) fn is_unacknowledged(&self) -> bool {
+        self.sent != self.received
     }
 
     /// Everything before lies in the binder's memory.
@@ -121,50 +112,35 @@ impl Outgoing {
         self.priority_taken
     }
 
-    /// Whether the last entry of the stream was sent: nothing may follow.
-    pub(crate) fn is_ended(&self) -> bool {
-        self.end.is_some()
-    }
-
-    /// Whether the task has consumed the end of the partition, as last told.
-    pub(crate) fn is_end_consumed(&self) -> bool {
-        self.end.is_some_and(|end| end.finished && self.consumed.entries >= end.entries)
-    }
-
     /// Stream bytes that may be sent now.
     pub(crate) fn room(&self) -> u64 {
-        if self.end.is_some() { 0 } else { self.limit.bytes.saturating_sub(self.sent.bytes) }
+        self.limit.bytes.saturating_sub(self.sent.bytes)
     }
 
     /// A run of `bytes`, at most [`Outgoing::room`], goes out. Returns its position.
-    pub(crate) fn send(&mut self, bytes: u32) -> StreamPosition {
-        debug_assert!(u64::from(bytes) <= self.room(), "{bytes} bytes with room for {}", self.room());
+    pub(crate) fn send(&mut self, bytes: u64) -> StreamPosition {
+        debug_assert!(bytes <= self.room(), "{bytes} bytes with room for {}", self.room());
         let at = self.sent;
-        self.sent.bytes += u64::from(bytes);
+        self.sent.bytes += bytes;
         at
     }
 
-    /// Whether an entry with so many bytes of an application event (0 for all others) may be sent now. If
-    /// not, an acknowledgement with [`News::credit`] may change it.
-    pub(crate) fn may_send_entry(&self, application_bytes: usize) -> bool {
-        self.end.is_none()
-            && self.sent.entries < self.limit.entries
-            && self.application_bytes + application_bytes <= EVENT_BYTES_MAX
+    /// Whether an entry without stream bytes may be sent now, whatever it is. If not, an acknowledgement with
+    /// [`News::credit`] may change it.
+    pub(crate) fn may_send_event(&self) -> bool {
+        self.sent.entries < self.limit.entries
+            && self.application_bytes + Event::APPLICATION_BYTES_MAX <= EVENT_BYTES_MAX
     }
 
-    /// An entry goes out that [`Outgoing::may_send_entry`]. Returns its position.
-    pub(crate) fn send_entry(&mut self, event: &StreamEvent<'_>) -> StreamPosition {
-        let bytes = event.application_bytes();
-        debug_assert!(self.may_send_entry(bytes), "an entry at {} of {}", self.sent, self.limit);
+    /// An entry goes out, which [`Outgoing::may_send_event`] allows; with the bytes of an application event,
+    /// 0 for all others. Returns its position.
+    pub(crate) fn send_entry(&mut self, application_bytes: usize) -> StreamPosition {
+        debug_assert!(self.may_send_event(), "an entry at {} of {}", self.sent, self.limit);
         let at = self.sent;
         self.sent.entries += 1;
-        if bytes > 0 {
-            self.application.push_back((at.entries, bytes));
-            self.application_bytes += bytes;
-        }
-        if event.is_last() {
-            let finished = *event == StreamEvent::EndOfPartition;
-            self.end = Some(End { entries: self.sent.entries, finished });
+        if application_bytes > 0 {
+            self.application.push_back((at.entries, application_bytes));
+            self.application_bytes += application_bytes;
         }
         at
     }
@@ -172,7 +148,7 @@ impl Outgoing {
     /// Whether a priority event may be sent now.
     pub(crate) fn may_send_priority(&self) -> bool {
         let waiting = self.priority_sent.wrapping_sub(self.priority_taken);
-        self.end.is_none() && (waiting as usize) < PriorityEvent::QUEUED_MAX
+        (waiting as usize) < PriorityEvent::QUEUED_MAX
     }
 
     /// A priority event goes out that [`Outgoing::may_send_priority`]. Returns its sequence number.
@@ -209,11 +185,15 @@ impl Outgoing {
         Ok(Acked::Fresh(news))
     }
 
-    /// The binder leaves: its last word about this stream, which is over whatever this says.
+    /// The binder leaves: its last word about this stream. Unless it is stale, the stream is over. With epoch 0
+    /// it was sent before BOUND arrived, and nothing was received.
     ///
     /// # Errors
-    /// As for [`Outgoing::on_ack`].
+    /// As for [`Outgoing::on_ack`]; the stream is over.
     pub(crate) fn on_close(&mut self, close: &Close) -> Result<Acked, Violation> {
+        if close.epoch == BindEpoch::NEVER {
+            return Ok(Acked::Fresh(News::default()));
+        }
         if close.epoch != self.epoch {
             return Ok(Acked::Stale);
         }
@@ -254,15 +234,13 @@ impl Outgoing {
     }
 
     fn note_received(&mut self, received: StreamPosition, consumed: Consumed) -> News {
-        let mut news = News {
+        let news = News {
             received: received != self.received,
             consumed: consumed != self.consumed,
             ..News::default()
         };
-        let before = self.is_end_consumed();
         self.received = received;
         self.consumed = consumed;
-        news.end = self.is_end_consumed() && !before;
         news
     }
 
