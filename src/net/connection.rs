@@ -1,11 +1,9 @@
 //! One connection of a network thread: what waits to go out by it, and the streams that it carries.
 
 use super::framer::Framer;
-use super::receiving::Receiving;
-use super::serving::Serving;
 use crate::clock::Moment;
 use crate::id::RemoteAddress;
-use crate::protocol::{Agreed, Binder, Conversation, Counts, Role, Server};
+use crate::protocol::{Agreed, Counts, Role, Session};
 use crate::transport::ConnectionId;
 use crate::wire::{Features, Frame, Limits, Purpose, StreamId};
 use std::collections::VecDeque;
@@ -21,8 +19,10 @@ pub(super) struct Connection {
     /// The other end, as the socket has it.
     pub(super) from: SocketAddr,
     pub(super) framer: Framer,
-    pub(super) conversation: Conversation,
-    pub(super) session: Session,
+    /// Slots of what is served, or of what is read.
+    pub(super) session: Session<usize>,
+    /// Whom this worker dialled: then it reads. Else the other end binds, and this one serves.
+    pub(super) dialled: Option<RemoteAddress>,
     /// Frames that go out before any stream's.
     pub(super) control: Vec<u8>,
     /// A batch is under way.
@@ -33,21 +33,14 @@ pub(super) struct Connection {
     pub(super) ready: VecDeque<StreamId>,
     /// Channels that may have something to acknowledge.
     pub(super) unacknowledged: Vec<StreamId>,
+    /// It stands in the list of connections with such channels.
+    pub(super) is_acknowledging: bool,
     /// When a timer looks after them.
     pub(super) acknowledge_at: Option<Moment>,
     /// Nothing is taken from it any more: it is being closed.
     pub(super) is_closing: bool,
     /// Of the session's counts, what has been added to the endpoint's.
     pub(super) counted: Counts,
-}
-
-/// The streams, by which side this is.
-#[derive(Debug)]
-pub(super) enum Session {
-    /// The other end binds.
-    Server(Server<Serving>),
-    /// This end has dialled the peer, and binds.
-    Binder(RemoteAddress, Binder<Receiving>),
 }
 
 impl Connection {
@@ -60,23 +53,21 @@ impl Connection {
         from: SocketAddr,
     ) -> Self {
         let limits = Limits::Session { payload_bytes_max: agreed.payload_bytes_max };
-        let (peer, session) = match dialled {
-            Some(address) => (Role::Server, Session::Binder(address, Binder::new())),
-            None => (Role::Binder, Session::Server(Server::new())),
-        };
+        let peer = if dialled.is_some() { Role::Server } else { Role::Binder };
         Self {
             id,
             generation,
             agreed,
             from,
             framer: Framer::new(limits),
-            conversation: Conversation::new(peer, Purpose::Data),
-            session,
+            session: Session::new(peer, Purpose::Data),
+            dialled,
             control: Vec::new(),
             is_sending: false,
             is_listed: false,
             ready: VecDeque::new(),
             unacknowledged: Vec::new(),
+            is_acknowledging: false,
             acknowledge_at: None,
             is_closing: false,
             counted: Counts::default(),
@@ -92,26 +83,9 @@ impl Connection {
         frame.encode(&mut self.control, self.agreed.features);
     }
 
-    pub(super) fn server(&mut self) -> Option<&mut Server<Serving>> {
-        match &mut self.session {
-            Session::Server(server) => Some(server),
-            Session::Binder(..) => None,
-        }
-    }
-
-    pub(super) fn binder(&mut self) -> Option<&mut Binder<Receiving>> {
-        match &mut self.session {
-            Session::Binder(_, binder) => Some(binder),
-            Session::Server(_) => None,
-        }
-    }
-
     /// What was counted since this was called last.
     pub(super) fn counts(&mut self) -> Counts {
-        let now = match &self.session {
-            Session::Server(server) => server.counts(),
-            Session::Binder(_, binder) => binder.counts(),
-        };
+        let now = self.session.counts();
         let before = std::mem::replace(&mut self.counted, now);
         Counts {
             stale: now.stale - before.stale,

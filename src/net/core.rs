@@ -4,10 +4,11 @@
 //! came, and what goes out by that. It never waits anywhere else.
 
 use super::batch::Gather;
-use super::connection::{Connection, Session};
+use super::connection::Connection;
 use super::endpoint::{CHANNEL_TOKEN, COMMAND_TOKEN, Command, Dial, Endpoint};
 use super::peers::{Peers, Step};
-use super::receiving::Place;
+use super::receiving::{Place, Receiving};
+use super::serving::Serving;
 use super::timers::{Timer, Timers};
 use crate::clock::Moment;
 use crate::doorbell::ReadyNode;
@@ -39,9 +40,9 @@ pub(crate) struct NetCore {
     pub(super) now: Moment,
     pub(super) connections: Slab<Connection>,
     pub(super) by_id: HashMap<ConnectionId, usize>,
-    /// Where the streams are whose nodes have these tokens.
-    pub(super) names: Slab<(usize, StreamId)>,
-    /// Where the channels are whose nodes have these tokens.
+    pub(super) serving: Slab<Serving>,
+    pub(super) receiving: Slab<Receiving>,
+    /// Channels that are read, by the tokens of their nodes.
     pub(super) channels: HashMap<u32, Place>,
     pub(super) peers: Peers,
     pub(super) timers: Timers,
@@ -74,7 +75,8 @@ impl NetCore {
             now: Moment::default(),
             connections: Slab::new(),
             by_id: HashMap::new(),
-            names: Slab::new(),
+            serving: Slab::new(),
+            receiving: Slab::new(),
             channels: HashMap::new(),
             peers: Peers::default(),
             timers: Timers::default(),
@@ -151,7 +153,7 @@ impl NetCore {
             match node.token() {
                 COMMAND_TOKEN => self.obey_all(transport),
                 token if token >= CHANNEL_TOKEN => self.channel_rang(token),
-                name => self.stream_rang(name as usize, &node),
+                slot => self.stream_rang(slot as usize, &node),
             }
         }
         self.rung = rung;
@@ -161,7 +163,7 @@ impl NetCore {
         for _ in 0..COMMANDS_A_TURN {
             let Popped::Item(command) = self.endpoint.commands().pop() else { return };
             match command {
-                Command::Open(channel) => self.open(*channel),
+                Command::Open(channel) => self.open(channel),
                 Command::Adopt(adopted) => self.adopt(*adopted, transport),
                 Command::DialFailed { peer, reason } => self.dial_failed(peer, &reason),
                 Command::PeerDead(worker) => self.peer_dead(worker, transport),
@@ -278,27 +280,23 @@ impl NetCore {
         cold_event!(info, %from, reason, "connection closed");
         self.endpoint.counts.lost_connection();
         self.endpoint.counts.add(&connection.counts());
-        match &mut connection.session {
-            Session::Server(server) => {
-                // Their views are fenced: the policies of the partitions rule until the consumers bind again.
-                let gone: Vec<_> = server.drain().collect();
-                for (_, feed) in gone {
-                    self.names.try_remove(feed.state.name);
-                }
-            }
-            Session::Binder(peer, binder) => {
-                let peer = *peer;
-                let gone: Vec<_> = binder.drain().collect();
-                for (_, reader) in gone {
-                    self.channel_lost(peer, reader, reason);
-                }
-                self.peers.lost(peer, slot);
+        let streams: Vec<_> = connection.session.drain().map(|(_, place)| place).collect();
+        let dialled = connection.dialled;
+        if let Some(peer) = dialled {
+            // First: channels that ask again must not get this one.
+            self.peers.lost(peer, slot);
+        }
+        for place in streams {
+            match dialled {
+                Some(peer) => self.channel_lost(place, peer, reason),
+                // Its view is fenced: the policy of the partition rules until the consumer binds again.
+                None => drop(self.serving.try_remove(place)),
             }
         }
     }
 
     fn peer_dead<T: Transport>(&mut self, worker: WorkerId, transport: &mut T) {
-        let of_it = |(_, connection): &(usize, &Connection)| connection.agreed.peer == worker;
+        let of_it = |(_, connection): &(usize, &Connection)| connection.agreed.peer_worker == worker;
         let dead: Vec<_> = self.connections.iter().filter(of_it).map(|(_, live)| live.id).collect();
         for id in dead {
             self.lose(id, "the worker at the other end is dead", Close::Abortive, transport);

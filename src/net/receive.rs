@@ -1,26 +1,20 @@
 //! What comes in: frames of one connection, each to what it is about.
 
-use super::connection::{Connection, Session};
+use super::connection::Connection;
 use super::core::NetCore;
 use super::endpoint::Adopted;
 use super::framer::Step;
-use super::serving::{Served, Serving, State, from_wire, to_wire};
-use crate::doorbell::ReadyNode;
-use crate::error::{BindError, Cause};
-use crate::inbox::{Chunk, Delivery, Inbox, Over, Popped, RemoteEvent, RemoteGrant};
+use super::serving::from_wire;
+use crate::error::Cause;
+use crate::inbox::{Chunk, Delivery, Over, RemoteEvent, RemoteGrant};
 use crate::memory::Lent;
 use crate::metrics::cold_event;
-use crate::partition::{BindAnswer, BindOutcome, BoundView, ChannelDescriptor, Location};
-use crate::protocol::{Outgoing, Scope, Violation};
-use crate::subpartition::{BindRequest, HOLDS, Losses, Source};
+use crate::protocol::{Accept, Incoming, Scope, Violation};
+use crate::subpartition::Losses;
 use crate::transport::{Close, Transport};
-use crate::wire::{
-    self, Bind, Bound, EventFrame, Frame, Refused, Runs, StreamEvent, StreamId, StreamPosition, Waiting,
-    decode,
-};
+use crate::wire::{self, Bound, EventFrame, Frame, Kind, PriorityFrame, Run, StreamEvent, StreamId, decode};
 use bytes::Bytes;
 use std::ops::Range;
-use std::sync::Arc;
 
 /// Where the bytes of a frame lie.
 #[derive(Clone, Copy)]
@@ -118,9 +112,16 @@ impl NetCore {
     ) -> Result<(), Violation> {
         let Some(connection) = self.connections.get_mut(slot) else { return Ok(()) };
         let frame = decode(bytes, connection.agreed.features)?;
-        connection.conversation.admit(frame.kind())?;
+        connection.session.admit(frame.kind())?;
         match frame {
-            Frame::Data(runs) => return self.on_data(slot, runs, origin, may_lend),
+            Frame::Data(runs) => {
+                for (run, range) in runs.iter() {
+                    // The other runs of the frame are other streams'.
+                    if let Err(violation) = self.on_run(slot, &run, range, origin, may_lend) {
+                        self.judge(slot, violation)?;
+                    }
+                }
+            }
             Frame::Acks(acks) => {
                 for ack in acks.iter() {
                     // The other acknowledgements of the frame are other streams'.
@@ -129,103 +130,111 @@ impl NetCore {
                     }
                 }
             }
-            Frame::Event(event) => return self.on_event(slot, event),
-            Frame::Priority(priority) => {
-                let Some(binder) = connection.binder() else { return Ok(()) };
-                if let Some(reader) = binder.on_priority(&priority)?
-                    && !reader.state.channel.feeder.push_priority(priority.event)
-                {
-                    // The session has counted those that were taken: one too many is its error, found above.
-                    debug_assert!(false, "a priority event without a place");
-                }
-            }
-            Frame::Bind(bind) => return self.on_bind(slot, &bind),
-            Frame::Close(close) => {
-                let Some(server) = connection.server() else { return Ok(()) };
-                if let Some(feed) = server.on_close(&close)? {
-                    self.on_close(feed, from_wire(close.yielded));
-                }
-            }
+            Frame::Event(event) => self.on_event(slot, event)?,
+            Frame::Priority(priority) => self.on_priority(slot, &priority)?,
+            Frame::Bind(bind) => self.on_bind(slot, &bind)?,
+            Frame::Close(close) => self.on_close(slot, &close)?,
             Frame::Waiting(waiting) => {
-                let Some(binder) = connection.binder() else { return Ok(()) };
-                if let Some(state) = binder.on_waiting(&waiting)? {
-                    state.channel.feeder.push(Delivery::Waiting);
+                if let Some(place) = connection.session.find(waiting.stream, Kind::Waiting)?
+                    && let Some(receiving) = self.receiving.get_mut(place)
+                {
+                    receiving.channel.feeder.push(Delivery::Waiting);
                 }
             }
             Frame::Refused(refused) => {
-                let Some(binder) = connection.binder() else { return Ok(()) };
-                if let Some(reader) = binder.on_refused(&refused)? {
-                    self.channel_over(reader, Over::Refused(refused.error));
+                if let Some(place) = connection.session.find(refused.stream, Kind::Refused)? {
+                    self.channel_over(place, Over::Refused(refused.error));
                 }
             }
-            Frame::Bound(bound) => {
-                let Some(binder) = connection.binder() else { return Ok(()) };
-                if let Some(reader) = binder.on_bound(&bound)? {
-                    let grant = RemoteGrant {
-                        epoch: bound.epoch,
-                        lost: losses(&bound.lost),
-                        in_doubt: from_wire(bound.in_doubt),
-                        writer_lost: from_wire(bound.writer_lost),
-                        ended: bound.ended,
-                        resumed: bound.resumed,
-                    };
-                    reader.state.channel.feeder.push(Delivery::Bound(Box::new(grant)));
-                }
-            }
+            Frame::Bound(bound) => self.on_bound(slot, &bound)?,
             Frame::Gone(gone) => {
-                let Some(binder) = connection.binder() else { return Ok(()) };
-                if let Some(reader) = binder.on_gone(&gone)? {
-                    self.channel_over(reader, Over::Gone(gone.cause));
+                let Some(place) = connection.session.find(gone.stream, Kind::Gone)? else { return Ok(()) };
+                let epoch = self.receiving.get(place).and_then(|receiving| receiving.incoming.as_ref());
+                if epoch.is_some_and(|incoming| incoming.epoch() == gone.epoch) {
+                    self.channel_over(place, Over::Gone(gone.cause));
+                } else {
+                    connection.session.count_stale();
                 }
             }
             Frame::Error(error) => {
                 let (rule, text, from) = (error.rule, error.text, connection.from);
                 cold_event!(warn, %from, %rule, text, "the other end found an error");
-                match error.stream {
-                    Some(stream) => self.drop_stream(slot, stream, text),
-                    // It closes the connection now; what this side can still say is of no use.
-                    None => return Ok(()),
+                // An error of the connection: it closes it now.
+                if let Some(stream) = error.stream {
+                    self.drop_stream(slot, stream, text);
                 }
             }
             // The end of the stream follows.
             Frame::Goodbye => {}
+            // Not admitted above.
             Frame::Hello(_) | Frame::Welcome(_) | Frame::Reject(_) | Frame::Ping(_) | Frame::Pong(_) => {}
         }
         Ok(())
     }
 
-    fn on_data(
-        &mut self,
-        slot: usize,
-        runs: Runs<'_>,
-        origin: Origin<'_>,
-        may_lend: bool,
-    ) -> Result<(), Violation> {
-        for (run, range) in runs.iter() {
-            let Some(binder) = self.connections.get_mut(slot).and_then(Connection::binder) else {
-                return Ok(());
-            };
-            let accepted = binder.on_run(&run);
-            match accepted {
-                Ok(Some(reader)) => {
-                    if !may_lend {
-                        self.endpoint.counts.copied_run();
-                    }
-                    let bytes = origin.chunk(range, may_lend);
-                    reader.state.channel.feeder.push(Delivery::Data { uniform: run.uniform, bytes });
-                    self.list_channel(slot, run.stream);
-                }
-                Ok(None) => {}
-                // The other runs of the frame are other streams'.
-                Err(violation) => self.judge(slot, violation)?,
-            }
+    fn on_bound(&mut self, slot: usize, bound: &Bound) -> Result<(), Violation> {
+        let Some(connection) = self.connections.get_mut(slot) else { return Ok(()) };
+        let Some(place) = connection.session.find(bound.stream, Kind::Bound)? else { return Ok(()) };
+        let Some(receiving) = self.receiving.get_mut(place) else { return Ok(()) };
+        match Incoming::new(bound, receiving.channel.window) {
+            Ok(incoming) => receiving.incoming = Some(incoming),
+            Err(violation) => return Err(connection.session.judge(violation)),
         }
+        let grant = RemoteGrant {
+            epoch: bound.epoch,
+            lost: losses(&bound.lost),
+            in_doubt: from_wire(bound.in_doubt),
+            writer_lost: from_wire(bound.writer_lost),
+            ended: bound.ended,
+            resumed: bound.resumed,
+        };
+        receiving.channel.feeder.push(Delivery::Bound(Box::new(grant)));
         Ok(())
     }
 
+    fn on_run(
+        &mut self,
+        slot: usize,
+        run: &Run,
+        range: Range<usize>,
+        origin: Origin<'_>,
+        may_lend: bool,
+    ) -> Result<(), Violation> {
+        let Some(connection) = self.connections.get_mut(slot) else { return Ok(()) };
+        let Some(place) = connection.session.find(run.stream, Kind::Data)? else { return Ok(()) };
+        let Some(receiving) = self.receiving.get_mut(place) else { return Ok(()) };
+        let Some(incoming) = &mut receiving.incoming else { return Ok(()) };
+        match incoming.on_run(run) {
+            Ok(Accept::Fresh) => {
+                if !may_lend {
+                    self.endpoint.counts.copied_run();
+                }
+                let bytes = origin.chunk(range, may_lend);
+                receiving.channel.feeder.push(Delivery::Data { uniform: run.uniform, bytes });
+                self.list_channel(place);
+                Ok(())
+            }
+            Ok(Accept::Dropped) => {
+                connection.session.count_stale();
+                Ok(())
+            }
+            Err(violation) => Err(connection.session.judge(violation)),
+        }
+    }
+
     fn on_event(&mut self, slot: usize, frame: EventFrame<'_>) -> Result<(), Violation> {
-        let Some(binder) = self.connections.get_mut(slot).and_then(Connection::binder) else { return Ok(()) };
-        let Some(reader) = binder.on_event(&frame)? else { return Ok(()) };
+        let Some(connection) = self.connections.get_mut(slot) else { return Ok(()) };
+        let Some(place) = connection.session.find(frame.stream, Kind::Event)? else { return Ok(()) };
+        let Some(receiving) = self.receiving.get_mut(place) else { return Ok(()) };
+        let Some(incoming) = &mut receiving.incoming else { return Ok(()) };
+        match incoming.on_event(&frame) {
+            Ok(Accept::Fresh) => {}
+            Ok(Accept::Dropped) => {
+                connection.session.count_stale();
+                return Ok(());
+            }
+            Err(violation) => return Err(connection.session.judge(violation)),
+        }
         let event = match frame.event {
             StreamEvent::Barrier(id) => RemoteEvent::Barrier(id),
             StreamEvent::Watermark(time) => RemoteEvent::Watermark(time),
@@ -236,8 +245,28 @@ impl NetCore {
             StreamEvent::EndOfPartition => RemoteEvent::EndOfPartition,
             StreamEvent::Failed(cause) => RemoteEvent::Failed(cause),
         };
-        reader.state.channel.feeder.push(Delivery::Event(event));
-        self.list_channel(slot, frame.stream);
+        receiving.channel.feeder.push(Delivery::Event(event));
+        self.list_channel(place);
+        Ok(())
+    }
+
+    fn on_priority(&mut self, slot: usize, frame: &PriorityFrame) -> Result<(), Violation> {
+        let Some(connection) = self.connections.get_mut(slot) else { return Ok(()) };
+        let Some(place) = connection.session.find(frame.stream, Kind::Priority)? else { return Ok(()) };
+        let Some(receiving) = self.receiving.get_mut(place) else { return Ok(()) };
+        let Some(incoming) = &mut receiving.incoming else { return Ok(()) };
+        match incoming.on_priority(frame) {
+            Ok(Accept::Fresh) => {}
+            Ok(Accept::Dropped) => {
+                connection.session.count_stale();
+                return Ok(());
+            }
+            Err(violation) => return Err(connection.session.judge(violation)),
+        }
+        // There is a place: the session counts those that were told as taken, which are no more than were.
+        let placed = receiving.channel.feeder.push_priority(frame.event);
+        debug_assert!(placed, "a priority event without a place");
+        self.list_channel(place);
         Ok(())
     }
 
@@ -268,17 +297,10 @@ impl NetCore {
     /// A stream is over for this side, whatever it is.
     fn drop_stream(&mut self, slot: usize, stream: StreamId, reason: &str) {
         let Some(connection) = self.connections.get_mut(slot) else { return };
-        match &mut connection.session {
-            Session::Server(server) => {
-                if let Some(feed) = server.on_error(stream) {
-                    self.names.try_remove(feed.state.name);
-                }
-            }
-            Session::Binder(_, binder) => {
-                if let Some(reader) = binder.on_error(stream) {
-                    self.channel_over(reader, Over::Gone(Cause::Protocol(reason.into())));
-                }
-            }
+        let Some(place) = connection.session.close(stream) else { return };
+        match connection.dialled {
+            Some(_) => self.channel_over(place, Over::Gone(Cause::Protocol(reason.into()))),
+            None => drop(self.serving.try_remove(place)),
         }
     }
 }

@@ -1,22 +1,28 @@
 //! Channels that this worker reads: from a socket to the inboxes of gates.
 
-use super::connection::{Connection, Session};
 use super::core::NetCore;
 use super::peers::Step;
 use super::serving::to_wire;
+use super::timers::Timer;
+use crate::clock::Moment;
 use crate::error::Cause;
 use crate::id::RemoteAddress;
 use crate::inbox::{Delivery, Over, Progress};
+use crate::metrics::cold_event;
 use crate::partition::OpenChannel;
-use crate::protocol::{self, Incoming, Reader};
-use crate::wire::{self, ACKS_MAX, Ack, Bind, Frame, StreamId, StreamPosition, encode_acks};
+use crate::protocol::{self, Incoming, withdrawal};
+use crate::wire::{self, ACKS_MAX, Bind, Frame, StreamId, StreamPosition, encode_acks};
 use std::sync::Arc;
 
 /// What this side keeps with a stream that it reads.
 #[derive(Debug)]
 pub(super) struct Receiving {
     pub(super) token: u32,
+    pub(super) connection: usize,
+    pub(super) stream: StreamId,
     pub(super) channel: Box<OpenChannel>,
+    /// Once it is bound.
+    pub(super) incoming: Option<Incoming>,
     /// It stands in its connection's list of those that may have something to acknowledge.
     pub(super) is_listed: bool,
 }
@@ -26,15 +32,15 @@ pub(super) struct Receiving {
 pub(super) enum Place {
     /// It waits for a connection to its peer.
     Waiting(Box<OpenChannel>),
-    /// A stream of a connection.
-    Stream(usize, StreamId),
+    /// A stream is open for it, with this slot.
+    Stream(usize),
 }
 
 impl NetCore {
     /// A gate wants a channel.
-    pub(super) fn open(&mut self, channel: OpenChannel) {
+    pub(super) fn open(&mut self, channel: Box<OpenChannel>) {
         let (token, peer) = (channel.feeder.node().token(), channel.peer);
-        self.channels.insert(token, Place::Waiting(Box::new(channel)));
+        self.channels.insert(token, Place::Waiting(channel));
         match self.peers.want(peer, token) {
             Step::Use(connection) => self.bind(token, connection),
             step => self.step(peer, step),
@@ -42,26 +48,19 @@ impl NetCore {
     }
 
     /// Asks for a channel by a connection.
-    pub(super) fn bind(&mut self, token: u32, slot: usize) {
+    pub(super) fn bind(&mut self, token: u32, connection: usize) {
         let Some(Place::Waiting(mut channel)) = self.channels.remove(&token) else { return };
-        let Some(connection) = self.connections.get_mut(slot) else { return };
-        let Some(binder) = connection.binder() else { return };
-        let (peer, window) = (channel.peer, channel.window);
-        let descriptor = channel.descriptor.clone();
-        let request = channel.request;
-        let mut kept = Some(channel);
-        let opened = binder.open(1, window, |_| {
-            let Some(channel) = kept.take() else { unreachable!("one stream is opened") };
-            Receiving { token, channel, is_listed: false }
-        });
-        let Some(stream) = opened else {
-            let reason = format!("the connection has no room for another stream, {} are open", binder.len());
-            if let Some(left) = &mut kept {
-                left.feeder.push(Delivery::Over(Over::Lost(lost(peer, &reason))));
-            }
+        let Some(live) = self.connections.get_mut(connection) else { return };
+        let (peer, window, request) = (channel.peer, channel.window, channel.request);
+        let place = self.receiving.vacant_entry();
+        let slot = place.key();
+        let Some(stream) = live.session.open(1, |_| slot) else {
+            let reason =
+                format!("the connection has no room for more than its {} streams", live.session.len());
+            channel.feeder.push(Delivery::Over(Over::Lost(lost(peer, &reason))));
             return;
         };
-        self.channels.insert(token, Place::Stream(slot, stream));
+        let descriptor = &channel.descriptor;
         let frame = Frame::Bind(Bind {
             stream,
             subpartition: descriptor.subpartition,
@@ -75,8 +74,10 @@ impl NetCore {
             limit: Incoming::initial_limit(window),
             resume: None,
         });
-        connection.say(&frame);
-        self.list(slot);
+        live.say(&frame);
+        place.insert(Receiving { token, connection, stream, channel, incoming: None, is_listed: false });
+        self.channels.insert(token, Place::Stream(slot));
+        self.list(connection);
     }
 
     /// The task has moved on, or is gone.
@@ -85,37 +86,39 @@ impl NetCore {
             None => {}
             Some(Place::Waiting(channel)) => {
                 if channel.feeder.is_closed() {
-                    let peer = channel.peer;
-                    self.channels.remove(&token);
-                    self.peers.forget(peer, token);
+                    self.end_channel(token);
                 }
             }
-            Some(Place::Stream(slot, stream)) => {
-                let (slot, stream) = (*slot, *stream);
-                let reader = self.connections.get_mut(slot).and_then(Connection::binder);
-                let Some(reader) = reader.and_then(|binder| binder.get(stream)) else { return };
-                if reader.state.channel.feeder.is_closed() {
+            Some(Place::Stream(slot)) => {
+                let slot = *slot;
+                let Some(receiving) = self.receiving.get_mut(slot) else { return };
+                if receiving.channel.feeder.is_closed() {
                     return self.end_channel(token);
                 }
-                reader.state.channel.feeder.flush();
-                self.list_channel(slot, stream);
+                receiving.channel.feeder.flush();
+                self.list_channel(slot);
             }
         }
     }
 
-    /// The channel has something to acknowledge, or may.
-    pub(super) fn list_channel(&mut self, slot: usize, stream: StreamId) {
-        let Some(connection) = self.connections.get_mut(slot) else { return };
-        let Some(reader) = connection.binder().and_then(|binder| binder.get(stream)) else { return };
-        if !std::mem::replace(&mut reader.state.is_listed, true) {
-            connection.unacknowledged.push(stream);
-            self.acknowledging.push(slot);
+    /// The channel in this slot has something to acknowledge, or may.
+    pub(super) fn list_channel(&mut self, slot: usize) {
+        let Some(receiving) = self.receiving.get_mut(slot) else { return };
+        let Some(connection) = self.connections.get_mut(receiving.connection) else { return };
+        if !std::mem::replace(&mut receiving.is_listed, true) {
+            connection.unacknowledged.push(receiving.stream);
+        }
+        if !std::mem::replace(&mut connection.is_acknowledging, true) {
+            self.acknowledging.push(receiving.connection);
         }
     }
 
     /// Acknowledges what is due on the connections where something happened.
     pub(super) fn acknowledge_due(&mut self) {
         while let Some(slot) = self.acknowledging.pop() {
+            if let Some(connection) = self.connections.get_mut(slot) {
+                connection.is_acknowledging = false;
+            }
             self.acknowledge(slot, false);
         }
     }
@@ -123,39 +126,35 @@ impl NetCore {
     /// Says what is due of a connection's channels; with `force` everything that is new.
     pub(super) fn acknowledge(&mut self, slot: usize, force: bool) {
         let Some(connection) = self.connections.get_mut(slot) else { return };
-        let Session::Binder(_, binder) = &mut connection.session else { return };
-        let mut next = None;
-        let acks = &mut self.acks;
-        let now = self.now;
+        let (now, acks) = (self.now, &mut self.acks);
+        let mut next: Option<Moment> = None;
+        let (session, all) = (&connection.session, &mut self.receiving);
         connection.unacknowledged.retain(|stream| {
-            let Some(reader) = binder.get(*stream) else { return false };
-            let progress = progress(reader.state.channel.feeder.progress());
-            let Some(incoming) = reader.incoming() else {
-                reader.state.is_listed = false;
+            let Some(receiving) = session.get(*stream).and_then(|slot| all.get_mut(slot)) else {
                 return false;
             };
-            acks.extend(incoming.acknowledgement(&progress, now, force));
-            let due = incoming.due_at();
-            next = match (next, due) {
-                (Some(next), Some(due)) => Some(std::cmp::min::<crate::clock::Moment>(next, due)),
-                (next, due) => next.or(due),
-            };
-            reader.state.is_listed = due.is_some();
+            let progress = progress(receiving.channel.feeder.progress());
+            let mut due = None;
+            if let Some(incoming) = &mut receiving.incoming {
+                acks.extend(incoming.acknowledgement(&progress, now, force));
+                due = incoming.due_at();
+            }
+            next = [next, due].into_iter().flatten().min();
+            receiving.is_listed = due.is_some();
             due.is_some()
         });
         for acks in self.acks.chunks(ACKS_MAX) {
             encode_acks(&mut connection.control, connection.agreed.features, acks);
         }
-        let said = !self.acks.is_empty();
-        self.acks.clear();
         if let Some(due) = next
             && connection.acknowledge_at.is_none_or(|at| at > due)
         {
             connection.acknowledge_at = Some(due);
             let generation = connection.generation;
-            self.timers.set(due, super::timers::Timer::Acknowledge { connection: slot, generation });
+            self.timers.set(due, Timer::Acknowledge { connection: slot, generation });
         }
-        if said {
+        if !self.acks.is_empty() {
+            self.acks.clear();
             self.list(slot);
         }
     }
@@ -165,45 +164,49 @@ impl NetCore {
         match self.channels.remove(&token) {
             None => {}
             Some(Place::Waiting(channel)) => self.peers.forget(channel.peer, token),
-            Some(Place::Stream(slot, stream)) => {
-                let Some(connection) = self.connections.get_mut(slot) else { return };
-                let Some(mut reader) = connection.binder().and_then(|binder| binder.remove(stream)) else {
-                    return;
+            Some(Place::Stream(slot)) => {
+                let Some(mut receiving) = self.receiving.try_remove(slot) else { return };
+                let Some(connection) = self.connections.get_mut(receiving.connection) else { return };
+                let last = receiving.channel.feeder.progress();
+                let close = match &receiving.incoming {
+                    Some(incoming) => incoming.closing(consumed(&last), to_wire(last.yielded)),
+                    None => withdrawal(receiving.stream),
                 };
-                let last = reader.state.channel.feeder.progress();
-                let close = reader.closing(stream, consumed(&last), to_wire(last.yielded));
+                connection.session.close(receiving.stream);
                 connection.say(&Frame::Close(close));
-                self.list(slot);
+                self.list(receiving.connection);
             }
         }
     }
 
-    /// The connection of a channel is gone.
-    pub(super) fn channel_lost(&mut self, peer: RemoteAddress, reader: Reader<Receiving>, reason: &str) {
-        let (incoming, state) = reader.into_parts();
-        let Receiving { token, mut channel, .. } = state;
-        self.channels.remove(&token);
-        if channel.feeder.is_closed() {
+    /// The connection of the channel in this slot is gone.
+    pub(super) fn channel_lost(&mut self, slot: usize, peer: RemoteAddress, reason: &str) {
+        let Some(mut receiving) = self.receiving.try_remove(slot) else { return };
+        self.channels.remove(&receiving.token);
+        if receiving.channel.feeder.is_closed() {
             return;
         }
-        if incoming.is_some() {
-            channel.feeder.push(Delivery::Over(Over::Lost(lost(peer, reason))));
+        if receiving.incoming.is_some() {
+            receiving.channel.feeder.push(Delivery::Over(Over::Lost(lost(peer, reason))));
         } else {
             // Nothing was read by it yet: it is asked for again by the next connection.
-            self.open(*channel);
+            self.open(receiving.channel);
         }
     }
 
-    /// A stream that this side reads is over.
-    pub(super) fn channel_over(&mut self, reader: Reader<Receiving>, over: Over) {
-        let (_, mut state) = reader.into_parts();
-        self.channels.remove(&state.token);
-        state.channel.feeder.push(Delivery::Over(over));
+    /// The stream of the channel in this slot is over.
+    pub(super) fn channel_over(&mut self, slot: usize, over: Over) {
+        let Some(mut receiving) = self.receiving.try_remove(slot) else { return };
+        self.channels.remove(&receiving.token);
+        if let Some(connection) = self.connections.get_mut(receiving.connection) {
+            connection.session.close(receiving.stream);
+        }
+        receiving.channel.feeder.push(Delivery::Over(over));
     }
 
     /// The control thread could not reach a peer.
     pub(super) fn dial_failed(&mut self, peer: RemoteAddress, reason: &Arc<str>) {
-        crate::metrics::cold_event!(info, %peer, reason = &**reason, "peer not reached");
+        cold_event!(info, %peer, reason = &**reason, "peer not reached");
         let step = self.peers.failed(peer, self.now);
         self.step(peer, step);
     }
@@ -232,6 +235,3 @@ fn progress(progress: Progress) -> protocol::Progress {
         priority: progress.priority,
     }
 }
-
-/// Of acknowledgements, to be reused.
-pub(super) type Acks = Vec<Ack>;

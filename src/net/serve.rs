@@ -7,36 +7,42 @@ use crate::doorbell::ReadyNode;
 use crate::error::BindError;
 use crate::inbox::{Inbox, Popped};
 use crate::partition::{BindAnswer, BindOutcome, BoundView, ChannelDescriptor, Location};
-use crate::protocol::{Feed, Outgoing, Violation};
+use crate::protocol::{Acked, Outgoing, Violation};
 use crate::subpartition::{Amount, BindRequest, HOLDS, Losses, Source};
-use crate::wire::{self, Ack, Bind, Bound, Frame, Refused, StreamId, StreamPosition, Waiting};
+use crate::wire::{self, Ack, Bind, Bound, Close, Frame, Kind, Refused, StreamId, StreamPosition, Waiting};
 use std::sync::Arc;
 
 impl NetCore {
-    pub(super) fn on_bind(&mut self, slot: usize, bind: &Bind) -> Result<(), Violation> {
-        let Some(connection) = self.connections.get_mut(slot) else { return Ok(()) };
-        let (names, bell) = (&mut self.names, self.endpoint.bell());
-        let Some(server) = connection.server() else { return Ok(()) };
-        server.on_bind(bind, |index| {
-            let stream = StreamId(bind.stream.0.wrapping_add(index));
-            let name = names.insert((slot, stream));
-            Serving {
-                name,
+    pub(super) fn on_bind(&mut self, connection: usize, bind: &Bind) -> Result<(), Violation> {
+        let Some(live) = self.connections.get_mut(connection) else { return Ok(()) };
+        let (serving, bell) = (&mut self.serving, self.endpoint.bell());
+        live.session.on_bind(bind, |index| {
+            let place = serving.vacant_entry();
+            let slot = place.key();
+            place.insert(Serving {
+                connection,
+                stream: StreamId(bind.stream.0.wrapping_add(index)),
                 attempt: bind.attempt,
-                node: ReadyNode::new(bell, name as u32),
+                // Slots count from 0: they stay below the tokens of channels.
+                node: ReadyNode::new(bell, slot as u32),
                 is_listed: false,
                 state: State::Asked,
-            }
+            });
+            slot
         })?;
         for index in 0..bind.count {
-            self.bind_one(slot, bind, index);
+            self.bind_one(connection, bind, index);
         }
-        self.list(slot);
+        self.list(connection);
         Ok(())
     }
 
-    fn bind_one(&mut self, slot: usize, bind: &Bind, index: u32) {
+    fn bind_one(&mut self, connection: usize, bind: &Bind, index: u32) {
         let stream = StreamId(bind.stream.0.wrapping_add(index));
+        let Some(slot) = self.connections.get(connection).and_then(|live| live.session.get(stream)) else {
+            return;
+        };
+        let Some(serving) = self.serving.get_mut(slot) else { return };
         let descriptor = ChannelDescriptor {
             partition: bind.partition,
             producer_attempt: bind.producer_attempt,
@@ -46,43 +52,42 @@ impl NetCore {
             layout: bind.layout,
         };
         let request = BindRequest::new(bind.attempt, bind.incarnation).holding(HOLDS);
-        let Some(feed) = self.feed(slot, stream) else { return };
-        let node = feed.state.node.clone();
+        let node = serving.node.clone();
         let inbox = Arc::new(Inbox::new(1, node.clone()));
         match self.manager.bind(&descriptor, request, &node, &inbox) {
-            Ok(BindOutcome::Bound(bound)) => self.granted(slot, stream, bound, bind.limit),
+            Ok(BindOutcome::Bound(bound)) => self.granted(slot, bound, bind.limit),
             Ok(BindOutcome::Waiting(ticket)) => {
-                let Some(connection) = self.connections.get_mut(slot) else { return };
-                let Some(server) = connection.server() else { return };
-                if server.wait(stream)
-                    && let Some(feed) = server.get(stream)
-                {
-                    feed.state.state = State::Waiting { _ticket: ticket, inbox, limit: bind.limit };
-                    connection.say(&Frame::Waiting(Waiting { stream }));
+                serving.state = State::Waiting { _ticket: ticket, inbox, limit: bind.limit };
+                let Some(live) = self.connections.get_mut(connection) else { return };
+                if live.session.answer(stream, Kind::Waiting) {
+                    live.say(&Frame::Waiting(Waiting { stream }));
                 }
             }
-            Err(error) => self.refused(slot, stream, error),
+            Err(error) => self.refused(slot, error),
         }
-    }
-
-    fn feed(&mut self, slot: usize, stream: StreamId) -> Option<&mut Feed<Serving>> {
-        self.connections.get_mut(slot)?.server()?.get(stream)
     }
 
     /// The partition that a stream waited for is here, or will not be.
-    pub(super) fn answered(&mut self, slot: usize, stream: StreamId) {
-        let Some(feed) = self.feed(slot, stream) else { return };
-        let State::Waiting { inbox, limit, .. } = &feed.state.state else { return };
-        let limit = *limit;
+    pub(super) fn answered(&mut self, slot: usize) {
+        let Some(serving) = self.serving.get_mut(slot) else { return };
+        let State::Waiting { inbox, limit, .. } = &serving.state else { return };
+        let (limit, connection) = (*limit, serving.connection);
         let Popped::Item(answer): Popped<BindAnswer> = inbox.pop() else { return };
         match answer {
-            Ok(bound) => self.granted(slot, stream, bound, limit),
-            Err(error) => self.refused(slot, stream, error),
+            Ok(bound) => self.granted(slot, bound, limit),
+            Err(error) => self.refused(slot, error),
         }
-        self.list(slot);
+        self.list(connection);
     }
 
-    fn granted(&mut self, slot: usize, stream: StreamId, bound: BoundView, limit: StreamPosition) {
+    fn granted(&mut self, slot: usize, bound: BoundView, limit: StreamPosition) {
+        let Some(serving) = self.serving.get_mut(slot) else { return };
+        let Some(live) = self.connections.get_mut(serving.connection) else { return };
+        let (stream, connection) = (serving.stream, serving.connection);
+        // False: the binder has taken it back, and the view ends here.
+        if !live.session.answer(stream, Kind::Bound) {
+            return;
+        }
         let BoundView { view, grant, partition } = bound;
         let source = Source::new(view);
         let frame = Frame::Bound(Bound {
@@ -96,47 +101,71 @@ impl NetCore {
             in_doubt: to_wire(grant.in_doubt),
             writer_lost: to_wire(grant.writer_lost),
         });
-        let Some(connection) = self.connections.get_mut(slot) else { return };
-        let Some(server) = connection.server() else { return };
-        // Without a stream the binder has taken it back: the view ends here.
-        let Some(feed) = server.bind(stream, Outgoing::new(grant.epoch, limit)) else { return };
-        feed.state.state = State::Bound(Box::new(Served::new(source, partition)));
-        connection.say(&frame);
-        self.list_stream(slot, stream);
+        live.say(&frame);
+        let outgoing = Outgoing::new(grant.epoch, limit);
+        serving.state = State::Bound(Box::new(Served::new(source, outgoing, partition)));
+        self.list_stream(slot);
+        self.list(connection);
     }
 
-    fn refused(&mut self, slot: usize, stream: StreamId, error: BindError) {
-        let Some(connection) = self.connections.get_mut(slot) else { return };
-        if let Some(feed) = connection.server().and_then(|server| server.remove(stream)) {
-            connection.say(&Frame::Refused(Refused { stream, error }));
-            self.names.try_remove(feed.state.name);
+    fn refused(&mut self, slot: usize, error: BindError) {
+        let Some(serving) = self.serving.try_remove(slot) else { return };
+        let Some(live) = self.connections.get_mut(serving.connection) else { return };
+        let stream = serving.stream;
+        if live.session.close(stream).is_some() {
+            live.say(&Frame::Refused(Refused { stream, error }));
         }
     }
 
-    pub(super) fn on_ack(&mut self, slot: usize, ack: &Ack) -> Result<(), Violation> {
-        let Some(server) = self.connections.get_mut(slot).and_then(Connection::server) else { return Ok(()) };
-        let Some((_, feed)) = server.on_ack(ack)? else { return Ok(()) };
-        let (Some(outgoing), serving) = feed.parts() else { return Ok(()) };
-        let Some(served) = serving.served() else { return Ok(()) };
+    pub(super) fn on_ack(&mut self, connection: usize, ack: &Ack) -> Result<(), Violation> {
+        let Some(live) = self.connections.get_mut(connection) else { return Ok(()) };
+        let Some(slot) = live.session.find(ack.stream, Kind::Ack)? else { return Ok(()) };
+        let Some(served) = self.serving.get_mut(slot).and_then(Serving::served) else { return Ok(()) };
+        match served.outgoing.on_ack(ack) {
+            Ok(Acked::Fresh(_)) => {}
+            Ok(Acked::Stale) => {
+                live.session.count_stale();
+                return Ok(());
+            }
+            Err(violation) => return Err(live.session.judge(violation)),
+        }
         // Fenced: the next visit says so.
-        if served.acknowledged(outgoing) == Ok(true) {
+        if served.acknowledged() == Ok(true) {
             let partition = served.partition.clone();
             partition.acknowledge_end();
         }
-        self.list_stream(slot, ack.stream);
+        self.list_stream(slot);
         Ok(())
     }
 
-    /// The consumer has closed its stream in order, and this was its last word.
-    pub(super) fn on_close(&mut self, feed: Feed<Serving>, yielded: Amount) {
-        let (outgoing, mut serving) = feed.into_parts();
-        self.names.try_remove(serving.name);
-        let (Some(outgoing), Some(served)) = (outgoing, serving.served()) else { return };
-        let is_end = served.acknowledged(&outgoing);
-        served.source.close(yielded);
-        if is_end == Ok(true) {
-            served.partition.acknowledge_end();
+    /// The consumer has closed its stream in order, and this is its last word.
+    pub(super) fn on_close(&mut self, connection: usize, close: &Close) -> Result<(), Violation> {
+        let Some(live) = self.connections.get_mut(connection) else { return Ok(()) };
+        let Some(slot) = live.session.find(close.stream, Kind::Close)? else { return Ok(()) };
+        if let Some(served) = self.serving.get_mut(slot).and_then(Serving::served) {
+            match served.outgoing.on_close(close) {
+                Ok(Acked::Fresh(_)) => {}
+                Ok(Acked::Stale) => {
+                    live.session.count_stale();
+                    return Ok(());
+                }
+                Err(violation) => return Err(live.session.judge(violation)),
+            }
+            let is_end = served.acknowledged();
+            served.source.close(Amount { records: close.yielded.records, bytes: close.yielded.bytes });
+            if is_end == Ok(true) {
+                served.partition.acknowledge_end();
+            }
         }
+        live.session.close(close.stream);
+        self.serving.try_remove(slot);
+        Ok(())
+    }
+
+    /// The connection of the stream in this slot, if both are there.
+    pub(super) fn connection_of(&mut self, slot: usize) -> Option<&mut Connection> {
+        let connection = self.serving.get(slot)?.connection;
+        self.connections.get_mut(connection)
     }
 }
 

@@ -18,8 +18,9 @@ use std::time::Duration;
 /// What this side keeps with a stream that it serves.
 #[derive(Debug)]
 pub(super) struct Serving {
-    /// Its place among the names of nodes.
-    pub(super) name: usize,
+    /// Whose stream it is.
+    pub(super) connection: usize,
+    pub(super) stream: StreamId,
     /// Of the consumer.
     pub(super) attempt: Attempt,
     pub(super) node: Arc<ReadyNode>,
@@ -45,6 +46,7 @@ pub(super) enum State {
 #[derive(Debug)]
 pub(super) struct Served {
     pub(super) source: Source,
+    pub(super) outgoing: Outgoing,
     pub(super) partition: Arc<Partition>,
     /// `Flush::Interval` of the partition.
     interval: Option<Duration>,
@@ -87,13 +89,14 @@ impl Serving {
 }
 
 impl Served {
-    pub(super) fn new(source: Source, partition: Arc<Partition>) -> Self {
+    pub(super) fn new(source: Source, outgoing: Outgoing, partition: Arc<Partition>) -> Self {
         let interval = match partition.config.policy().flush {
             subpartition::Flush::Interval(interval) => Some(interval),
             _ => None,
         };
         Self {
             source,
+            outgoing,
             partition,
             interval,
             is_timed: false,
@@ -103,29 +106,17 @@ impl Served {
     }
 
     /// Puts what there is onto `page`, about `share` bytes of payload at most.
-    pub(super) fn fill(
-        &mut self,
-        stream: StreamId,
-        outgoing: &mut Outgoing,
-        page: &mut Page<'_>,
-        share: usize,
-    ) -> Visit {
-        self.try_fill(stream, outgoing, page, share).unwrap_or(Visit::Fenced)
+    pub(super) fn fill(&mut self, stream: StreamId, page: &mut Page<'_>, share: usize) -> Visit {
+        self.try_fill(stream, page, share).unwrap_or(Visit::Fenced)
     }
 
-    fn try_fill(
-        &mut self,
-        stream: StreamId,
-        outgoing: &mut Outgoing,
-        page: &mut Page<'_>,
-        share: usize,
-    ) -> Result<Visit, Fenced> {
+    fn try_fill(&mut self, stream: StreamId, page: &mut Page<'_>, share: usize) -> Result<Visit, Fenced> {
         self.stir();
         let mut left = share;
         loop {
-            while outgoing.may_send_priority() {
+            while self.outgoing.may_send_priority() {
                 let Some(event) = self.source.take_priority()? else { break };
-                let (epoch, sequence) = (outgoing.epoch(), outgoing.send_priority());
+                let (epoch, sequence) = (self.outgoing.epoch(), self.outgoing.send_priority());
                 let frame = Frame::Priority(PriorityFrame { stream, epoch, sequence, event });
                 page.batch.stage(|out| frame.encode(out, page.features));
             }
@@ -135,39 +126,28 @@ impl Served {
             match self.source.offer()? {
                 Offer::Empty => return Ok(Visit::Empty),
                 Offer::Busy => return Ok(Visit::Parked),
-                Offer::Event { application_bytes } => {
-                    if !outgoing.may_send_entry(application_bytes) {
-                        return Ok(Visit::Parked);
-                    }
-                    self.event(stream, outgoing, page);
-                }
+                Offer::Event if !self.outgoing.may_send_event() => return Ok(Visit::Parked),
+                Offer::Event => self.event(stream, page),
                 Offer::Data { bytes, uniform } => {
-                    let room = usize::try_from(outgoing.room()).unwrap_or(usize::MAX);
+                    let room = usize::try_from(self.outgoing.room()).unwrap_or(usize::MAX);
                     let part = bytes.min(room).min(page.payload_max);
                     // A few bytes that happen to fit aren't worth a frame while more credit is on its way.
-                    let is_scrap = part < bytes.min(COPY_BYTES_MAX) && outgoing.received() != outgoing.sent();
+                    let is_scrap = part < bytes.min(COPY_BYTES_MAX) && self.outgoing.is_unacknowledged();
                     if part == 0 || is_scrap {
                         return Ok(Visit::Parked);
                     }
-                    self.data(stream, outgoing, page, part, uniform);
+                    self.data(stream, page, part, uniform);
                     left = left.saturating_sub(part);
                 }
             }
         }
     }
 
-    fn data(
-        &mut self,
-        stream: StreamId,
-        outgoing: &mut Outgoing,
-        page: &mut Page<'_>,
-        bytes: usize,
-        uniform: u32,
-    ) {
+    fn data(&mut self, stream: StreamId, page: &mut Page<'_>, bytes: usize, uniform: u32) {
         let lent = if bytes >= COPY_BYTES_MAX { self.source.lend(bytes) } else { None };
-        // At most `payload_max`, which is 32 bits on the wire.
-        let position = outgoing.send(bytes as u32);
-        let run = Run { stream, epoch: outgoing.epoch(), position, bytes: bytes as u32, uniform };
+        let position = self.outgoing.send(bytes as u64);
+        // At most `payload_max`, which has 32 bits on the wire.
+        let run = Run { stream, epoch: self.outgoing.epoch(), position, bytes: bytes as u32, uniform };
         let checked = page.features.has(Features::CRC);
         if let Some(lent) = lent {
             page.batch.stage(|out| {
@@ -190,7 +170,7 @@ impl Served {
         }
     }
 
-    fn event(&mut self, stream: StreamId, outgoing: &mut Outgoing, page: &mut Page<'_>) {
+    fn event(&mut self, stream: StreamId, page: &mut Page<'_>) {
         let mut bytes = Vec::new();
         let Some(event) = self.source.event(&mut bytes) else { return };
         let event = match event {
@@ -203,14 +183,14 @@ impl Served {
             SourceEvent::EndOfPartition => StreamEvent::EndOfPartition,
             SourceEvent::Failed => StreamEvent::Failed(self.partition.failure().unwrap_or(Cause::Dropped)),
         };
-        let (epoch, position) = (outgoing.epoch(), outgoing.send_entry(&event));
+        let (epoch, position) = (self.outgoing.epoch(), self.outgoing.send_entry(event.application_bytes()));
         let frame = Frame::Event(EventFrame { stream, epoch, position, event });
         page.batch.stage(|out| frame.encode(out, page.features));
     }
 
     /// The consumer has told how far it is. True when it is through with the partition's end, and that is news.
-    pub(super) fn acknowledged(&mut self, outgoing: &Outgoing) -> Result<bool, Fenced> {
-        let (received, consumed) = (outgoing.received(), outgoing.consumed());
+    pub(super) fn acknowledged(&mut self) -> Result<bool, Fenced> {
+        let (received, consumed) = (self.outgoing.received(), self.outgoing.consumed());
         self.source.received(received.bytes, received.entries)?;
         self.source.consumed(Consumed {
             amount: Amount { records: consumed.records, bytes: consumed.bytes },
@@ -235,8 +215,9 @@ impl Served {
     /// publication after silence and relies for those that follow on a look within the interval: `Some(interval)`.
     /// Only when that look finds nothing the node falls quiet, and the ring is looked at a last time: `Some(ZERO)`
     /// when that finds something.
-    pub(super) fn found_empty(&mut self, sent: StreamPosition) -> Option<Duration> {
+    pub(super) fn found_empty(&mut self) -> Option<Duration> {
         let interval = self.interval.filter(|_| !self.is_timed)?;
+        let sent = self.outgoing.position();
         if self.looked != sent {
             self.looked = sent;
             self.is_timed = true;

@@ -36,8 +36,8 @@ const TAKEN_MAX: usize = 16;
 pub(crate) enum Offer {
     /// So many bytes that lie together; `uniform` as in the entry's facts.
     Data { bytes: usize, uniform: u32 },
-    /// An entry without stream bytes: [`Source::event`] takes it. So many bytes if it is an application event.
-    Event { application_bytes: usize },
+    /// An entry without stream bytes: [`Source::event`] takes it.
+    Event,
     /// Everything that is there was taken.
     Empty,
     /// Pieces have to come back from the socket first ([`Source::let_go`]).
@@ -140,9 +140,7 @@ impl Source {
         loop {
             if let Some(piece) = self.taken.front() {
                 if !piece.entry.kind.is_data() {
-                    let is_application = piece.entry.kind == Kind::Application;
-                    let application_bytes = if is_application { piece.entry.aux as usize } else { 0 };
-                    return Ok(Offer::Event { application_bytes });
+                    return Ok(Offer::Event);
                 }
                 let bytes = piece.bytes as usize - self.used;
                 return Ok(Offer::Data { bytes, uniform: piece.facts.uniform });
