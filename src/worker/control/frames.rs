@@ -18,10 +18,12 @@ const OUT_BYTES_MAX: usize = FRAME_BYTES_MAX;
 /// answer by a reset, which may overtake the REJECT on its way.
 const DRAIN_BYTES: usize = 64 * 1024;
 
+/// Control connections carry no data.
+const LIMITS: Limits = Limits::Session { payload_bytes_max: 0 };
+
 #[derive(Debug)]
 pub(super) struct FrameStream {
     stream: TcpStream,
-    limits: Limits,
     /// What has come of the frame that is being read; at most one frame.
     received: Vec<u8>,
     out: Vec<u8>,
@@ -36,18 +38,13 @@ pub(super) enum Reading {
     Partial,
     /// The other end sends no more.
     Ended,
-    /// These bytes are no frame; the first ones are [`FrameStream::frame`].
+    /// These bytes are no frame of a control connection.
     Malformed(WireError),
 }
 
 impl FrameStream {
     pub(super) fn new(stream: TcpStream) -> Self {
-        Self { stream, limits: Limits::Handshake, received: Vec::new(), out: Vec::new() }
-    }
-
-    /// The handshake is over: frames of a session come from now on, of a control connection's size.
-    pub(super) fn begin_session(&mut self) {
-        self.limits = Limits::Session { payload_bytes_max: 0 };
+        Self { stream, received: Vec::new(), out: Vec::new() }
     }
 
     pub(super) fn stream(&mut self) -> &mut TcpStream {
@@ -58,7 +55,7 @@ impl FrameStream {
         self.stream
     }
 
-    /// Reads on in the current frame.
+    /// Reads on in the current frame of a control connection.
     ///
     /// # Errors
     /// The connection is broken.
@@ -66,7 +63,7 @@ impl FrameStream {
         loop {
             let need = match self.received.first_chunk::<HEADER_BYTES>() {
                 None => HEADER_BYTES,
-                Some(header) => match wire::frame_bytes(header, self.limits) {
+                Some(header) => match wire::frame_bytes(header, LIMITS) {
                     Ok(whole) if whole <= FRAME_BYTES_MAX => whole,
                     Ok(whole) => return Ok(Reading::Malformed(too_long(header[4], whole))),
                     Err(error) => return Ok(Reading::Malformed(error)),
@@ -78,10 +75,23 @@ impl FrameStream {
             }
             let mut chunk = [0; FRAME_BYTES_MAX];
             let room = missing.min(FRAME_BYTES_MAX);
-            match self.stream.read(&mut chunk[..room]) {
-                Ok(0) => return Ok(Reading::Ended),
-                Ok(count) => self.received.extend_from_slice(&chunk[..count.min(room)]),
-                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(Reading::Partial),
+            match self.receive(&mut chunk[..room])? {
+                None => return Ok(Reading::Partial),
+                Some(0) => return Ok(Reading::Ended),
+                Some(count) => self.received.extend_from_slice(&chunk[..count.min(room)]),
+            }
+        }
+    }
+
+    /// Reads what has come, at most as much as fits into `bytes`. None if nothing has; 0 at the end.
+    ///
+    /// # Errors
+    /// The connection is broken.
+    pub(super) fn receive(&mut self, bytes: &mut [u8]) -> io::Result<Option<usize>> {
+        loop {
+            match self.stream.read(bytes) {
+                Ok(count) => return Ok(Some(count)),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(None),
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) => return Err(error),
             }
@@ -96,11 +106,6 @@ impl FrameStream {
     /// Goes on to the next frame.
     pub(super) fn consume(&mut self) {
         self.received.clear();
-    }
-
-    /// Whether something of a frame has come.
-    pub(super) fn has_begun(&self) -> bool {
-        !self.received.is_empty()
     }
 
     /// Appends a frame to what is to be sent. False, and nothing is appended, if too much waits already.

@@ -1,11 +1,11 @@
 //! One handshake over one socket: the bytes of `protocol::handshake`, read and written as the socket allows.
 
-use super::frames::{FrameStream, Reading};
+use super::frames::{FRAME_BYTES_MAX, FrameStream};
 use super::port::{DialError, DialRequest};
-use super::session::{Half, Turn};
+use super::session::{Admission, Half};
 use crate::clock::Moment;
 use crate::id::WorkerId;
-use crate::protocol::handshake::Agreed;
+use crate::protocol::Agreed;
 use mio::net::TcpStream;
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
@@ -30,6 +30,8 @@ pub(super) struct Handshake {
     pub(super) deadline: Moment,
     half: Half,
     connected: bool,
+    /// Whether the other side has said anything.
+    begun: bool,
     agreed: Option<Agreed>,
 }
 
@@ -92,7 +94,16 @@ impl Handshake {
     /// The serving side, over a connection that stands.
     pub(super) fn accepted(stream: TcpStream, peer: SocketAddr, half: Half, deadline: Moment) -> Self {
         let frames = FrameStream::new(stream);
-        Self { frames, origin: Origin::Accepted, peer, deadline, half, connected: true, agreed: None }
+        Self {
+            frames,
+            origin: Origin::Accepted,
+            peer,
+            deadline,
+            half,
+            connected: true,
+            begun: false,
+            agreed: None,
+        }
     }
 
     /// The dialling side, over a socket that is being connected; `hello` is sent when it is.
@@ -105,61 +116,46 @@ impl Handshake {
         let mut frames = FrameStream::new(stream);
         // An empty queue has room for one frame.
         frames.queue(&hello);
-        Self { frames, origin, peer, deadline, half, connected: false, agreed: None }
+        Self { frames, origin, peer, deadline, half, connected: false, begun: false, agreed: None }
     }
 
     /// Goes on as far as the socket allows.
-    pub(super) fn advance(&mut self, admit: &dyn Fn(&Agreed) -> Result<(), (&'static str, String)>) -> Step {
-        match self.try_advance(admit) {
-            Ok(step) => step,
-            Err(error) => Step::Failed(Failure::Io(error)),
+    pub(super) fn advance(&mut self, admission: Admission<'_>) -> Step {
+        match self.try_advance(admission) {
+            Ok(Some(agreed)) => Step::Agreed(agreed),
+            Ok(None) => Step::Pending,
+            Err(failure) => Step::Failed(failure),
         }
     }
 
-    fn try_advance(
-        &mut self,
-        admit: &dyn Fn(&Agreed) -> Result<(), (&'static str, String)>,
-    ) -> io::Result<Step> {
+    fn try_advance(&mut self, admission: Admission<'_>) -> Result<Option<Agreed>, Failure> {
         if !self.connected {
             if !self.is_connected()? {
-                return Ok(Step::Pending);
+                return Ok(None);
             }
             self.connected = true;
         }
-        if !self.frames.flush()? {
-            return Ok(Step::Pending);
-        }
-        if let Some(agreed) = self.agreed.take() {
-            return Ok(Step::Agreed(agreed));
-        }
-        match self.frames.read()? {
-            Reading::Partial => return Ok(Step::Pending),
-            Reading::Ended if self.frames.has_begun() => {
-                return Ok(Step::Failed(Failure::Io(ErrorKind::UnexpectedEof.into())));
+        let mut chunk = [0; FRAME_BYTES_MAX];
+        while self.frames.flush()? {
+            if self.agreed.is_some() {
+                return Ok(self.agreed.take());
             }
-            Reading::Ended => {
-                return Ok(Step::Failed(Failure::Io(io::Error::new(
-                    ErrorKind::UnexpectedEof,
-                    "closed before a word was said",
-                ))));
-            }
-            Reading::Whole | Reading::Malformed(_) => {}
+            // Never more than the handshake has: what is behind it is for who gets the socket.
+            let wanted = self.half.wants().min(FRAME_BYTES_MAX);
+            let count = match self.frames.receive(&mut chunk[..wanted])? {
+                None => return Ok(None),
+                Some(0) => return Err(closed(self.begun).into()),
+                Some(count) => count.min(wanted),
+            };
+            self.begun = true;
+            let mut answer = Vec::new();
+            let agreed = self.half.on_bytes(&chunk[..count], admission, &mut answer);
+            // It is the first frame of this side or the second: there is room. Behind a failure it is sent by
+            // the close.
+            self.frames.queue(&answer);
+            self.agreed = agreed?;
         }
-        let mut answer = Vec::new();
-        let turn = self.half.on_bytes(self.frames.frame(), admit, &mut answer);
-        self.frames.consume();
-        self.frames.queue(&answer);
-        match turn {
-            Turn::Agreed(agreed) => {
-                if self.frames.flush()? {
-                    return Ok(Step::Agreed(agreed));
-                }
-                self.agreed = Some(agreed);
-                Ok(Step::Pending)
-            }
-            Turn::Refused { rule, text } => Ok(Step::Failed(Failure::Refused { rule, text })),
-            Turn::Rejected(text) => Ok(Step::Failed(Failure::Rejected(text))),
-        }
+        Ok(None)
     }
 
     /// Whether the dial has come through. The way that works on every system: an error of the socket first, then
@@ -173,5 +169,16 @@ impl Handshake {
             Err(error) if error.kind() == ErrorKind::NotConnected => Ok(false),
             Err(error) => Err(error),
         }
+    }
+}
+
+fn closed(begun: bool) -> io::Error {
+    let when = if begun { "closed in the middle of the handshake" } else { "closed before a word was said" };
+    io::Error::new(ErrorKind::UnexpectedEof, when)
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
     }
 }

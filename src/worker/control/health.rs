@@ -1,6 +1,7 @@
 //! Heartbeats and the judgement of peers.
 
 use super::link::{End, Heard};
+use super::peers::Peer;
 use super::{Control, Timer, Token};
 use crate::clock::Moment;
 use crate::id::WorkerId;
@@ -94,11 +95,9 @@ impl Control {
 
     /// Sends a heartbeat on every control connection with this peer.
     pub(super) fn ping(&mut self, worker: WorkerId, now: Moment) {
-        let Some(peer) = self.peers.get_mut(worker) else { return };
-        peer.pings += 1;
-        let (sequence, links) = (peer.pings, peer.links());
-        for token in links {
-            if let Some(end) = self.links.get_mut(&token).and_then(|link| link.ping(sequence, now)) {
+        let links = self.peers.get(worker).map(Peer::links);
+        for token in links.into_iter().flatten() {
+            if let Some(end) = self.links.get_mut(&token).and_then(|link| link.ping(now)) {
                 self.unlink(token, &end, now);
             }
         }

@@ -16,12 +16,15 @@ const LINE_EVERY: Duration = Duration::from_secs(1);
 #[derive(Debug, Default)]
 pub(super) struct Journal(Mutex<BTreeMap<&'static str, Tally>>);
 
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Tally {
     count: u64,
+    #[cfg(test)]
     lines: u64,
     silent_until: Option<Moment>,
     left_out: u64,
+    #[cfg(test)]
+    said: String,
 }
 
 impl Journal {
@@ -35,8 +38,12 @@ impl Journal {
             return;
         }
         let left_out = std::mem::take(&mut tally.left_out);
-        tally.lines += 1;
         tally.silent_until = Some(now.plus(LINE_EVERY));
+        #[cfg(test)]
+        {
+            tally.lines += 1;
+            tally.said = text.to_string();
+        }
         drop(rules);
         cold_event!(warn, rule = rule, peer = %peer, left_out = left_out, reason = %text, "refused");
     }
@@ -50,6 +57,12 @@ impl Journal {
     #[cfg(test)]
     pub(super) fn lines(&self, rule: &str) -> u64 {
         lock(&self.0).get(rule).map_or(0, |tally| tally.lines)
+    }
+
+    /// What the last line said.
+    #[cfg(test)]
+    pub(super) fn last(&self, rule: &str) -> Option<String> {
+        lock(&self.0).get(rule).map(|tally| tally.said.clone())
     }
 }
 

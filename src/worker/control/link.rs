@@ -3,7 +3,8 @@
 use super::frames::{FrameStream, Reading};
 use crate::clock::Moment;
 use crate::id::WorkerId;
-use crate::wire::{self, Features, Frame, Ping};
+use crate::protocol::Heartbeat;
+use crate::wire::{self, Features, Frame};
 use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -17,7 +18,8 @@ pub(super) struct Link {
     pub(super) worker: WorkerId,
     pub(super) peer: SocketAddr,
     /// As agreed on in its handshake.
-    pub(super) features: Features,
+    features: Features,
+    heartbeat: Heartbeat,
 }
 
 /// What a link's turn gives.
@@ -55,6 +57,10 @@ impl std::fmt::Display for End {
 }
 
 impl Link {
+    pub(super) fn new(frames: FrameStream, worker: WorkerId, peer: SocketAddr, features: Features) -> Self {
+        Self { frames, worker, peer, features, heartbeat: Heartbeat::default() }
+    }
+
     /// Reads what has come and answers it.
     pub(super) fn turn(&mut self, now: Moment) -> Heard {
         let mut heard = Heard::default();
@@ -80,9 +86,10 @@ impl Link {
     }
 
     /// Sends a heartbeat. An error shows at the next turn as well.
-    pub(super) fn ping(&mut self, sequence: u64, now: Moment) -> Option<End> {
+    pub(super) fn ping(&mut self, now: Moment) -> Option<End> {
         // Where so much waits already, the peer doesn't read: one heartbeat more would be no news to it.
-        self.say(&Frame::Ping(Ping { sequence, nanos: now.as_nanos() }));
+        let ping = self.heartbeat.ping(now);
+        self.say(&Frame::Ping(ping));
         self.frames.flush().err().map(End::Broken)
     }
 
@@ -106,10 +113,10 @@ impl Link {
     fn on_frame(&mut self, now: Moment, heard: &mut Heard) {
         match wire::decode(self.frames.frame(), self.features) {
             Ok(Frame::Ping(ping)) => self.say(&Frame::Pong(ping)),
-            Ok(Frame::Pong(ping)) => {
-                // The number is this worker's own, if the peer is honest; if not, it only spoils this figure.
-                heard.round_trip = Some(now.since(Moment::from_nanos(ping.nanos)));
-            }
+            Ok(Frame::Pong(pong)) => match self.heartbeat.on_pong(&pong, now) {
+                Ok(round_trip) => heard.round_trip = Some(round_trip),
+                Err(violation) => heard.end = Some(End::Violation(violation.to_string())),
+            },
             Ok(Frame::Goodbye) => heard.goodbye = true,
             Ok(frame) => {
                 let text = format!("{} on a control connection", frame.kind().name());

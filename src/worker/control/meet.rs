@@ -3,12 +3,13 @@
 use super::handshake::{Failure, Handshake, Origin};
 use super::link::Link;
 use super::port::Adopted;
+use super::session::too_many;
 use super::turn::hand_over;
 use super::{Control, Timer, Token};
 use crate::clock::Moment;
 use crate::id::WorkerId;
 use crate::metrics::cold_event;
-use crate::protocol::handshake::Agreed;
+use crate::protocol::Agreed;
 use crate::sync::Ordering;
 use crate::wire::{Features, Purpose};
 use crate::worker::liveness::{Found, Verdict};
@@ -16,7 +17,7 @@ use crate::worker::liveness::{Found, Verdict};
 impl Control {
     /// Both sides have agreed; the handshake is out of the table, its socket still registered as `token`.
     pub(super) fn agreed(&mut self, token: Token, handshake: Handshake, agreed: Agreed, now: Moment) {
-        let worker = agreed.peer_worker;
+        let worker = agreed.peer;
         let (origin, peer) = (handshake.origin, handshake.peer);
         if worker != self.identity.worker() {
             match self.peers.met(&self.observer, worker, now) {
@@ -27,9 +28,7 @@ impl Control {
                     self.publish(worker);
                 }
                 Err(_) => {
-                    let text = format!("{} peers are known already, the most allowed", self.peers.len());
-                    let failure = Failure::Refused { rule: "too many peers", text };
-                    return self.came_to_nothing(origin, peer, failure, now);
+                    return self.came_to_nothing(origin, peer, too_many(&self.peers), now);
                 }
             }
         }
@@ -43,7 +42,7 @@ impl Control {
 
     /// Hands a data connection over to its endpoint.
     fn adopt(&mut self, handshake: Handshake, agreed: Agreed, now: Moment) {
-        let (origin, peer, worker) = (handshake.origin, handshake.peer, agreed.peer_worker);
+        let (origin, peer, worker) = (handshake.origin, handshake.peer, agreed.peer);
         let (endpoint, dialled) = match origin {
             Origin::Dialled(request) => (request.from, Some(request.peer)),
             Origin::Accepted | Origin::Link(_) => (agreed.endpoint, None),
@@ -93,8 +92,7 @@ impl Control {
         now: Moment,
     ) {
         let made = !matches!(handshake.origin, Origin::Accepted);
-        let mut link = Link { frames: handshake.frames, worker, peer: handshake.peer, features };
-        link.frames.begin_session();
+        let mut link = Link::new(handshake.frames, worker, handshake.peer, features);
         if let Err(error) = link.frames.stream().set_nodelay(true) {
             // The socket is broken, which its next use tells with consequences; heartbeats would do without.
             cold_event!(debug, worker = %worker, error = %error, "no TCP_NODELAY");

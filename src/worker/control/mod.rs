@@ -53,7 +53,7 @@ use peers::Peers;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::task::Wake;
+use std::task::{Wake, Waker};
 use std::thread::JoinHandle;
 
 /// Events of one turn.
@@ -104,6 +104,8 @@ pub(crate) struct ControlHandle {
 /// The state of the control thread.
 struct Control {
     poll: Poll,
+    /// Kept until the end: a waker whose last holder drops it right behind a wake-up takes that along.
+    _waker: Waker,
     events: Events,
     clock: Arc<WorkerClock>,
     network: Network,
@@ -164,7 +166,8 @@ pub(super) fn start(
     poll.registry()
         .register(&mut socket, PollToken(LISTENER), Interest::READABLE)
         .map_err(StartError::Poll)?;
-    clock.rouse_by(Arc::new(Rouse(waker)).into());
+    let waker = Waker::from(Arc::new(Rouse(waker)));
+    clock.rouse_by(waker.clone());
     if network.token.is_none() {
         cold_event!(warn, address = %listening, "listens without a cluster token: whoever can connect is let in");
     }
@@ -173,6 +176,7 @@ pub(super) fn start(
     let dials = DialQueue::new(clock.clone());
     let control = Control {
         poll,
+        _waker: waker,
         events: Events::with_capacity(EVENTS),
         clock: clock.clone(),
         identity: session::Identity::new(worker, network.token, advertised),

@@ -43,7 +43,6 @@ pub(super) struct Peer {
     linked: Moment,
     /// When it is looked after next.
     pub(super) due: Moment,
-    pub(super) pings: u64,
     pub(super) round_trip: Option<Duration>,
 }
 
@@ -107,7 +106,6 @@ impl Peers {
             lost: false,
             linked: Moment::default(),
             due: now.plus(observer.periods().interval()),
-            pings: 0,
             round_trip: None,
         };
         self.rows.insert(worker, peer);

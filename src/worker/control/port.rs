@@ -4,7 +4,7 @@
 //! [`DialQueue`], and gets what came of it, and whatever other workers connect, through its [`EndpointPort`].
 
 use crate::id::{RemoteAddress, WorkerId};
-use crate::protocol::handshake::Agreed;
+use crate::protocol::Agreed;
 use crate::sync::{Mutex, Queue, lock};
 use crate::worker::clock::WorkerClock;
 use std::collections::BTreeMap;

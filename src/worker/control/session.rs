@@ -1,134 +1,139 @@
 //! Which words the handshakes of this worker say: `protocol::handshake` with this worker's own particulars.
 
-use super::handshake::Origin;
+use super::frames::FRAME_BYTES_MAX;
+use super::handshake::{Failure, Origin};
 use super::peers::Peers;
 use super::port::Endpoints;
 use crate::id::WorkerId;
-use crate::protocol::handshake::Agreed;
-use crate::wire::{Features, Frame, Hello, Purpose, Reject, Rule, Token, decode};
+use crate::protocol::{Agreed, Client, Host, Offer, Rejection};
+use crate::wire::{Features, Frame, Purpose, Reject, Rule, Token};
 use std::net::SocketAddr;
 
 /// What this worker says of itself.
 #[derive(Debug)]
 pub(super) struct Identity {
-    worker: WorkerId,
-    token: Option<Token>,
+    offer: Offer,
     advertised: SocketAddr,
-    text: String,
 }
 
+/// One side of one handshake.
 #[derive(Debug)]
-pub(super) struct Half {
-    server: bool,
-    worker: WorkerId,
-    token: Option<Token>,
-    text: String,
+pub(super) enum Half {
+    Host(Host),
+    Client(Client),
 }
 
-/// What the other side's frame leads to. The answer, if there is one, is in `answer`.
-#[derive(Debug)]
-pub(super) enum Turn {
-    Agreed(Agreed),
-    Refused { rule: &'static str, text: String },
-    Rejected(String),
+/// What of this worker decides whether a connection is taken.
+#[derive(Clone, Copy)]
+pub(super) struct Admission<'a> {
+    pub(super) own: WorkerId,
+    pub(super) endpoints: &'a Endpoints,
+    pub(super) peers: &'a Peers,
 }
 
 impl Identity {
     pub(super) fn new(worker: WorkerId, token: Option<Token>, advertised: SocketAddr) -> Self {
-        Self { worker, token, advertised, text: advertised.to_string() }
+        Self { offer: Offer::new(worker, token, advertised.to_string()), advertised }
     }
 
     pub(super) fn worker(&self) -> WorkerId {
-        self.worker
+        self.offer.worker
     }
 
     pub(super) fn advertised(&self) -> SocketAddr {
         self.advertised
     }
 
-    pub(super) fn server(&self) -> Half {
-        Half { server: true, worker: self.worker, token: self.token, text: self.text.clone() }
+    pub(super) fn host(&self) -> Half {
+        Half::Host(Host::new(self.offer.clone()))
     }
 
+    /// The side that connects, and its HELLO.
     pub(super) fn client(&self, origin: &Origin) -> (Half, Vec<u8>) {
-        let half = Half { server: false, worker: self.worker, token: self.token, text: self.text.clone() };
-        let mut out = Vec::new();
         let (purpose, endpoint) = match origin {
             Origin::Dialled(request) => (Purpose::Data, request.peer.endpoint),
             Origin::Accepted | Origin::Link(_) => (Purpose::Control, 0),
         };
-        Frame::Hello(half.hello(purpose, endpoint)).encode(&mut out, Features::NONE);
-        (half, out)
+        let mut hello = Vec::new();
+        let client = Client::start(self.offer.clone(), purpose, endpoint, &mut hello);
+        (Half::Client(client), hello)
     }
 }
 
 impl Half {
-    fn hello(&self, purpose: Purpose, endpoint: u16) -> Hello<'_> {
-        Hello {
-            versions: (1, 1),
-            features: Features::KNOWN,
-            payload_bytes_max: 65536,
-            purpose,
-            endpoint,
-            worker: self.worker,
-            token: self.token,
-            address: &self.text,
+    /// How many bytes it takes at most, and how many fit into the frames of a control connection anyway.
+    pub(super) fn wants(&self) -> usize {
+        match self {
+            Self::Host(host) => host.wants(),
+            Self::Client(client) => client.wants(),
         }
+        .min(FRAME_BYTES_MAX)
     }
 
+    /// Bytes came. `Some` ends the handshake. `answer` gets what is to be sent, also with an error.
     pub(super) fn on_bytes(
         &mut self,
         bytes: &[u8],
-        admit: &dyn Fn(&Agreed) -> Result<(), (&'static str, String)>,
-        out: &mut Vec<u8>,
-    ) -> Turn {
-        let refuse = |out: &mut Vec<u8>, rule, name, text: String| {
-            Frame::Reject(Reject { rule, text: &text }).encode(out, Features::NONE);
-            Turn::Refused { rule: name, text }
-        };
-        match decode(bytes, Features::NONE) {
-            Ok(Frame::Hello(hello) | Frame::Welcome(hello)) => {
-                let agreed = Agreed {
-                    version: 1,
-                    features: Features::KNOWN.and(hello.features),
-                    payload_bytes_max: 65536,
-                    peer_worker: hello.worker,
-                    purpose: hello.purpose,
-                    endpoint: hello.endpoint,
-                };
-                if hello.versions != (1, 1) {
-                    return refuse(out, Rule::VERSION, "version", "version".into());
+        admission: Admission<'_>,
+        answer: &mut Vec<u8>,
+    ) -> Result<Option<Agreed>, Failure> {
+        match self {
+            Self::Client(client) => Ok(client.on_bytes(bytes)?),
+            Self::Host(host) => {
+                let agreed = host.on_bytes(bytes, |purpose, to| admission.has(purpose, to), answer)?;
+                // Only now it is known who asks. The welcome isn't on its way yet: this is sent instead.
+                if let Some(Err(failure)) = agreed.as_ref().map(|agreed| admission.has_room(agreed)) {
+                    answer.clear();
+                    let reject = Reject { rule: Rule::NONE, text: &failure.to_string() };
+                    Frame::Reject(reject).encode(answer, Features::NONE);
+                    return Err(failure);
                 }
-                if hello.token != self.token {
-                    return refuse(out, Rule::TOKEN, "token", "token".into());
-                }
-                if self.server {
-                    if let Err((name, text)) = admit(&agreed) {
-                        return refuse(out, Rule::ENDPOINT, name, text);
-                    }
-                    Frame::Welcome(self.hello(hello.purpose, hello.endpoint)).encode(out, Features::NONE);
-                }
-                Turn::Agreed(agreed)
+                Ok(agreed)
             }
-            Ok(Frame::Reject(reject)) => Turn::Rejected(reject.text.to_owned()),
-            Ok(_) => refuse(out, Rule::ROLE, "role", "role".into()),
-            Err(error) => refuse(out, error.rule(), "opening", error.to_string()),
         }
     }
 }
 
-/// Whether whoever said HELLO is let in: asked before it is welcomed.
-pub(super) fn admit(
-    hello: &Agreed,
-    endpoints: &Endpoints,
-    peers: &Peers,
-    own: WorkerId,
-) -> Result<(), (&'static str, String)> {
-    if hello.purpose == Purpose::Data && endpoints.get(hello.endpoint).is_none() {
-        return Err(("unknown endpoint", format!("there is no endpoint {} here", hello.endpoint)));
+impl Admission<'_> {
+    fn has(&self, purpose: Purpose, endpoint: u16) -> bool {
+        purpose == Purpose::Control || self.endpoints.get(endpoint).is_some()
     }
-    if hello.peer_worker != own && !peers.has_room_for(hello.peer_worker) {
-        return Err(("too many peers", format!("{} peers are known already, the most allowed", peers.len())));
+
+    fn has_room(&self, agreed: &Agreed) -> Result<(), Failure> {
+        if agreed.peer == self.own || self.peers.has_room_for(agreed.peer) {
+            return Ok(());
+        }
+        Err(too_many(self.peers))
     }
-    Ok(())
+}
+
+/// The table of peers is full.
+pub(super) fn too_many(peers: &Peers) -> Failure {
+    let text = format!("{} other workers are known already; raise `peers_max`", peers.len());
+    Failure::Refused { rule: "too many peers", text }
+}
+
+impl From<Rejection> for Failure {
+    fn from(rejection: Rejection) -> Self {
+        if rejection.by_peer {
+            return Self::Rejected(rejection.text);
+        }
+        Self::Refused { rule: name(rejection.rule), text: rejection.text }
+    }
+}
+
+/// Under which name a rule's refusals are counted.
+const fn name(rule: Rule) -> &'static str {
+    match rule {
+        Rule::LENGTH => "P-1 length",
+        Rule::KIND => "P-2 kind",
+        Rule::BODY => "P-3 body",
+        Rule::CHECKSUM => "P-4 checksum",
+        Rule::OPENING => "P-5 opening",
+        Rule::VERSION => "P-6 version",
+        Rule::TOKEN => "P-7 token",
+        Rule::FEATURES => "P-8 features",
+        Rule::ENDPOINT => "P-9 endpoint",
+        _ => "another rule",
+    }
 }

@@ -3,6 +3,7 @@
 use super::handshake::{Failure, Handshake, Origin, Step};
 use super::listener::Accepted;
 use super::port::{DialError, DialRequest};
+use super::session::Admission;
 use super::{Control, LISTENER, Timer, Token, WAKER};
 use crate::clock::{Clock, Moment};
 use crate::metrics::cold_event;
@@ -111,7 +112,7 @@ impl Control {
             match self.listener.accept(now) {
                 Accepted::Connection(stream, peer) => {
                     self.shared.accepted.fetch_add(1, Ordering::Relaxed); // Relaxed: a statistic
-                    let half = self.identity.server();
+                    let half = self.identity.host();
                     let deadline = now.plus(self.network.handshake_timeout);
                     self.begin(Handshake::accepted(stream, peer, half, deadline), now);
                 }
@@ -183,8 +184,8 @@ impl Control {
 
     fn advance(&mut self, token: Token, now: Moment) {
         let Some(handshake) = self.handshakes.get_mut(&token) else { return };
-        let (endpoints, peers, own) = (&self.endpoints, &self.peers, self.identity.worker());
-        let step = handshake.advance(&|hello| super::session::admit(hello, endpoints, peers, own));
+        let own = self.identity.worker();
+        let step = handshake.advance(Admission { own, endpoints: &self.endpoints, peers: &self.peers });
         if matches!(step, Step::Pending) {
             return;
         }

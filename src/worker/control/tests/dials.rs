@@ -9,8 +9,8 @@ fn two_workers_meet() {
     a.dial(b.remote());
     let (mine, yours) = (a.adopted(), b.adopted());
     assert_eq!((mine.dialled, yours.dialled), (Some(b.remote()), None));
-    assert_eq!(mine.agreed.peer_worker, b.handle.worker());
-    assert_eq!(yours.agreed.peer_worker, a.handle.worker());
+    assert_eq!(mine.agreed.peer, b.handle.worker());
+    assert_eq!(yours.agreed.peer, a.handle.worker());
     assert_eq!((mine.agreed.endpoint, mine.agreed.purpose), (0, Purpose::Data));
     let (mut mine, mut yours) = (TcpStream::from(mine.socket), TcpStream::from(yours.socket));
     for socket in [&mine, &yours] {
