@@ -59,12 +59,14 @@ pub(super) enum Failure {
 
 impl Failure {
     /// The rule by which it is counted.
-    pub(super) fn rule(&self) -> &'static str {
-        match self {
-            Self::Refused { rule, .. } => rule,
-            Self::Rejected(_) => "rejected by the peer",
-            Self::Io(_) => "connection lost in the handshake",
-            Self::TimedOut(_) => "handshake timed out",
+    pub(super) fn rule(&self, origin: &Origin) -> &'static str {
+        match (self, origin) {
+            (Self::Refused { rule, .. }, _) => rule,
+            (Self::Rejected(_), _) => "rejected by the peer",
+            (Self::Io(_), Origin::Accepted) => "connection lost in the handshake",
+            (Self::Io(_), _) => "dial failed",
+            (Self::TimedOut(_), Origin::Accepted) => "handshake timed out",
+            (Self::TimedOut(_), _) => "dial timed out",
         }
     }
 }

@@ -219,7 +219,7 @@ impl Control {
         failure: Failure,
         now: Moment,
     ) {
-        self.shared.journal.note(now, failure.rule(), &peer, &failure);
+        self.shared.journal.note(now, failure.rule(&origin), &peer, &failure);
         match origin {
             Origin::Accepted => {}
             Origin::Dialled(request) => self.dial_failed(request, failure.into()),
