@@ -69,7 +69,9 @@ pub use gate::{
     Item, ItemOf, LossReport, Next, OwnedItem, OwnedRecord, ProducerTail, Receipt, Record, TryNext, Update,
     WhyBlocked,
 };
-pub use id::{Attempt, BindEpoch, BindSecret, DataSetId, Incarnation, JobId, PartitionId, RemoteAddress};
+pub use id::{
+    Attempt, BindEpoch, BindSecret, DataSetId, Incarnation, JobId, PartitionId, RemoteAddress, WorkerId,
+};
 pub use memory::{Census, ClassCensus, MemoryConfig, MemoryError, SegmentClass};
 pub use partition::{
     ChannelDescriptor, CreateError, Location, PartitionConfig, PartitionSnapshot, SubpartitionSnapshot,
@@ -79,7 +81,9 @@ pub use subpartition::{
     Account, Amount, BeforeFirstBind, DroppedEvents, Flush, Losses, Phase, Policies, WhenAbsent, WhenFull,
     WhenRetained,
 };
-pub use worker::{StartError, Worker, WorkerBuilder, WorkerSnapshot};
+pub use worker::{
+    NetworkSnapshot, PeerSnapshot, PeerState, StartError, Worker, WorkerBuilder, WorkerSnapshot,
+};
 pub use writer::{
     Broadcast, Finish, Forward, Hash, Partitioner, Reach, RecordSink, RecordWriter, RoundRobin, SendEvent,
     Target, TryWriteError, WaitError, Write, WriterBlocked, Written,

@@ -1,12 +1,17 @@
 //! A worker: one process's memory, partitions and control thread, from start to shutdown.
 #![forbid(unsafe_code)]
 
+mod clock;
+#[allow(dead_code, reason = "on its way to `net`")]
 mod control;
+mod liveness;
+mod network;
+mod settings;
 mod snapshot;
 #[cfg(all(test, not(loom)))]
 mod tests;
 
-pub use snapshot::WorkerSnapshot;
+pub use snapshot::{NetworkSnapshot, PeerSnapshot, PeerState, WorkerSnapshot};
 
 use crate::clock::Clock;
 use crate::error::Cause;
@@ -17,7 +22,10 @@ use crate::metrics::cold_event;
 use crate::partition::{CreateError, Manager, PartitionConfig, WaitLimits};
 use crate::sync::{Mutex, lock};
 use crate::writer::RecordWriter;
-use control::WorkerClock;
+use clock::WorkerClock;
+use control::ControlHandle;
+use network::NetworkSettings;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -31,6 +39,7 @@ const DRAIN_LOOK: Duration = Duration::from_millis(1);
 pub struct WorkerBuilder {
     memory: MemoryConfig,
     waits: WaitLimits,
+    network: NetworkSettings,
 }
 
 /// Why a worker doesn't start.
@@ -43,35 +52,37 @@ pub enum StartError {
     /// The control thread.
     #[error("the control thread can't be started: {0}; raise the limit of threads")]
     Thread(std::io::Error),
+    /// The address to listen at.
+    #[error("can't listen at {address}: {error}; choose an address of this machine that is free, or port 0")]
+    Listen {
+        /// The address.
+        address: SocketAddr,
+        /// What the operating system says.
+        error: std::io::Error,
+    },
+    /// A worker that listens is open to everybody without a token.
+    #[error(
+        "a worker that listens needs `cluster_token`, or `insecure_without_token` where nobody else can connect"
+    )]
+    NoToken,
+    /// Settings of the network that don't go together.
+    #[error("the network settings don't fit: {what}")]
+    Network {
+        /// What doesn't fit, and what to do.
+        what: &'static str,
+    },
+    /// What the control thread needs of the operating system.
+    #[error("the control thread lacks what it needs: {0}; raise the limit of open files")]
+    Poll(std::io::Error),
 }
 
 impl WorkerBuilder {
-    /// The arena. Default: 2,048 segments of 32 KiB, 64 MiB.
-    #[must_use]
-    pub fn memory(mut self, memory: MemoryConfig) -> Self {
-        self.memory = memory;
-        self
-    }
-
-    /// How long a bind waits for a partition that isn't there yet. Default: 10 s.
-    #[must_use]
-    pub fn bind_wait(mut self, longest: Duration) -> Self {
-        self.waits.longest = longest;
-        self
-    }
-
-    /// How many binds may wait at a time. Default: 10,000.
-    #[must_use]
-    pub fn binds_waiting_max(mut self, most: usize) -> Self {
-        self.waits.most = most;
-        self
-    }
-
     /// Maps the arena and starts the control thread.
     ///
     /// # Errors
-    /// The memory can't be mapped, a setting doesn't fit, or there is no thread to be had.
+    /// The memory can't be mapped, a setting doesn't fit, the address can't be had, or there is no thread.
     pub fn start(self) -> Result<Worker, StartError> {
+        let network = self.network.check()?;
         let pool = SegmentPool::new(&self.memory)?;
         for note in pool.notes() {
             cold_event!(info, note = *note, "arena");
@@ -79,13 +90,20 @@ impl WorkerBuilder {
         let clock = WorkerClock::new();
         let manager = Manager::new(pool, clock.clone(), self.waits);
         let looked_after = Arc::downgrade(&manager);
-        let control = clock.start(move || {
+        let look_after = move || {
             if let Some(manager) = looked_after.upgrade() {
                 manager.housekeeping();
             }
-        });
-        let control = Mutex::new(Some(control.map_err(StartError::Thread)?));
-        Ok(Worker(Arc::new(Inner { manager, clock, control })))
+        };
+        let (network, thread) = match network {
+            None => (None, clock.start(look_after).map_err(StartError::Thread)?),
+            Some(network) => {
+                let (handle, thread) = control::start(network, &clock, look_after)?;
+                (Some(handle), thread)
+            }
+        };
+        let control = Mutex::new(Some(thread));
+        Ok(Worker(Arc::new(Inner { manager, clock, network, control })))
     }
 }
 
@@ -97,6 +115,7 @@ pub struct Worker(Arc<Inner>);
 struct Inner {
     manager: Arc<Manager>,
     clock: Arc<WorkerClock>,
+    network: Option<ControlHandle>,
     control: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -154,7 +173,15 @@ impl Worker {
             census: manager.pool().census(),
             binds_waiting: manager.waiting(),
             lost_wakeups: manager.counts.lost_wakeups(),
+            network: self.0.network.as_ref().map(ControlHandle::snapshot),
         }
+    }
+
+    /// Where other workers reach this one: as advertised, with the port that is listened at. None without
+    /// [`WorkerBuilder::listen`].
+    #[must_use]
+    pub fn address(&self) -> Option<SocketAddr> {
+        self.0.network.as_ref().map(ControlHandle::address)
     }
 
     /// Where the arena's segments are.
