@@ -97,7 +97,10 @@ impl<const N: usize> Picture<N> {
         self.0.version.store(version + 1, Ordering::Relaxed); // Relaxed: the fence orders it before the words
         fence(sync!(PROG_E2.begin, Release));
         for (word, value) in self.0.words.iter().zip(words) {
-            word.store(value, Ordering::Relaxed); // Relaxed: published by the version
+            // Relaxed: the writer's own, published by the version. Most of them are as they were.
+            if word.load(Ordering::Relaxed) != value {
+                word.store(value, Ordering::Relaxed);
+            }
         }
         self.0.version.store(version + 2, sync!(PROG_E1.publish, Release));
     }
