@@ -12,14 +12,14 @@
 //! recheck): a reader that saw a word of a newer version sees, at its second look, that the version isn't the
 //! same any more.
 //!
-//! A network thread never waits for a task: after a few looks in vain it goes on with the picture of before.
+//! A network thread never waits for a task: after two looks in vain it goes on with the picture of before.
 //! The task rings after it has published, so the newer picture is looked for again.
 
 use crate::subpartition::Amount;
 use crate::sync::{AtomicU64, CachePadded, Ordering, check, fence, sync};
 
 /// Looks at a picture that is being changed, before the one of before is taken.
-const LOOKS_MAX: usize = 4;
+const LOOKS_MAX: usize = 2;
 
 const WORDS: usize = 8;
 
