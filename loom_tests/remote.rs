@@ -152,19 +152,16 @@ fn serve(bell: &Doorbell, feeder: &mut Feeder, mut done: impl FnMut(&mut Feeder)
 /// Excluded: a picture with one word of before and one of after.
 fn words_of_a_picture_belong_together() {
     let picture = Arc::new(Picture::<2>::new());
-    // Looks, and no loop that yields: what was yielded for is seen in the end, edge or not.
+    // One look, and no loop that yields: what was yielded for is seen in the end, edge or not.
     let network = thread::spawn({
         let picture = Arc::clone(&picture);
-        move || [(); 2].map(|()| picture.look())
+        move || picture.look()
     });
     picture.publish([1, 1]);
     picture.publish([2, 2]);
-    let looks = network.join().unwrap();
-    let mut before = 0;
-    for [one, other] in looks.into_iter().flatten() {
+    let look = network.join().unwrap();
+    if let Some([one, other]) = look {
         assert_eq!(one, other, "torn");
-        assert!(one >= before, "{before} was seen before {one}");
-        before = one;
     }
     assert_eq!(picture.look(), Some([2, 2]));
 }
