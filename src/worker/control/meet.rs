@@ -17,7 +17,7 @@ use crate::worker::liveness::{Found, Verdict};
 impl Control {
     /// Both sides have agreed; the handshake is out of the table, its socket still registered as `token`.
     pub(super) fn agreed(&mut self, token: Token, handshake: Handshake, agreed: Agreed, now: Moment) {
-        let worker = agreed.peer;
+        let worker = agreed.peer_worker;
         let (origin, peer) = (handshake.origin, handshake.peer);
         if worker != self.identity.worker() {
             match self.peers.met(&self.observer, worker, now) {
@@ -42,7 +42,7 @@ impl Control {
 
     /// Hands a data connection over to its endpoint.
     fn adopt(&mut self, handshake: Handshake, agreed: Agreed, now: Moment) {
-        let (origin, peer, worker) = (handshake.origin, handshake.peer, agreed.peer);
+        let (origin, peer, worker) = (handshake.origin, handshake.peer, agreed.peer_worker);
         let (endpoint, dialled) = match origin {
             Origin::Dialled(request) => (request.from, Some(request.peer)),
             Origin::Accepted | Origin::Link(_) => (agreed.endpoint, None),
