@@ -36,7 +36,7 @@ pub(crate) struct NetCore {
     pub(super) endpoint: Arc<Endpoint>,
     pub(super) manager: Arc<Manager>,
     pub(super) dialer: Arc<dyn Dial>,
-    pub(super) buffers: Arc<ReceivePool>,
+    pub(super) buffers: ReceivePool,
     pub(super) now: Moment,
     pub(super) connections: Slab<Connection>,
     pub(super) by_id: HashMap<ConnectionId, usize>,
@@ -65,7 +65,7 @@ impl NetCore {
         endpoint: Arc<Endpoint>,
         manager: Arc<Manager>,
         dialer: Arc<dyn Dial>,
-        buffers: Arc<ReceivePool>,
+        buffers: ReceivePool,
     ) -> Self {
         Self {
             endpoint,
@@ -346,5 +346,12 @@ impl NetCore {
             Step::At(at) => self.timers.set(at, Timer::Redial(peer)),
             Step::Use(_) | Step::Nothing => {}
         }
+    }
+}
+
+impl Drop for NetCore {
+    fn drop(&mut self) {
+        // Channels that wait to be opened learn that nobody will: their feeders are dropped.
+        self.endpoint.close();
     }
 }

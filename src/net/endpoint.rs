@@ -4,13 +4,14 @@
 //! A command that was taken is obeyed, or answered when the thread ends. Nobody waits in here: a full queue is
 //! said so.
 
-use super::counts::NetCounts;
+use super::counts::{NetCounts, NetSnapshot};
 use crate::doorbell::{Doorbell, ReadyNode};
 use crate::id::{RemoteAddress, WorkerId};
-use crate::inbox::Inbox;
+use crate::inbox::{Inbox, Popped};
 use crate::partition::{Network, OpenChannel, OpenError};
 use crate::protocol::Agreed;
 use crate::sync::{AtomicU32, Ordering};
+use arc_swap::ArcSwap;
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
@@ -18,7 +19,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// How many commands wait for one network thread.
-const COMMANDS: usize = 4096;
+const COMMANDS: usize = 16 * 1024;
 /// The token of the node that stands for commands.
 pub(super) const COMMAND_TOKEN: u32 = u32::MAX;
 /// Tokens from here on are of channels that are read; those before are slots of streams that are served.
@@ -33,8 +34,6 @@ pub(crate) struct Adopted {
     pub(crate) dialled: Option<RemoteAddress>,
     /// The other end, as the socket has it.
     pub(crate) from: SocketAddr,
-    /// What came behind the handshake.
-    pub(crate) early: Vec<u8>,
 }
 
 /// What a network thread is asked to do.
@@ -62,7 +61,7 @@ pub(crate) trait Dial: Send + Sync + std::fmt::Debug {
 /// See the module's text.
 #[derive(Debug)]
 pub(crate) struct Endpoint {
-    number: u16,
+    number: AtomicU32,
     bell: Arc<Doorbell>,
     commands: Inbox<Command>,
     command_node: Arc<ReadyNode>,
@@ -71,11 +70,11 @@ pub(crate) struct Endpoint {
 }
 
 impl Endpoint {
-    pub(crate) fn new(number: u16) -> Arc<Self> {
+    pub(crate) fn new() -> Arc<Self> {
         let bell = Doorbell::new();
         let command_node = ReadyNode::new(&bell, COMMAND_TOKEN);
         Arc::new(Self {
-            number,
+            number: AtomicU32::new(0),
             commands: Inbox::new(COMMANDS, command_node.clone()),
             command_node,
             bell,
@@ -84,8 +83,23 @@ impl Endpoint {
         })
     }
 
+    /// The number that other workers call it by.
     pub(crate) fn number(&self) -> u16 {
-        self.number
+        self.number.load(Ordering::Relaxed) as u16 // Relaxed: set before the thread starts
+    }
+
+    /// Before its thread starts.
+    pub(crate) fn set_number(&self, number: u16) {
+        self.number.store(u32::from(number), Ordering::Relaxed); // Relaxed: as above
+    }
+
+    /// Nothing is taken any more: what waits is let go, and who waits for it learns that.
+    pub(super) fn close(&self) {
+        self.commands.close();
+        while let Popped::Item(command) = self.commands.pop() {
+            drop(command);
+        }
+        self.bell.close();
     }
 
     pub(crate) fn bell(&self) -> &Arc<Doorbell> {
@@ -117,14 +131,45 @@ impl Endpoint {
 
 /// The network threads of a worker, as gates see them: all channels of one peer's endpoint are fed by one thread,
 /// over one connection.
-#[derive(Debug)]
-pub(crate) struct Endpoints(pub(crate) Vec<Arc<Endpoint>>);
+#[derive(Debug, Default)]
+pub(crate) struct Endpoints(ArcSwap<Vec<Arc<Endpoint>>>);
 
 impl Endpoints {
-    fn of(&self, peer: &RemoteAddress) -> Option<&Arc<Endpoint>> {
+    pub(crate) fn add(&self, endpoint: Arc<Endpoint>) {
+        self.0.rcu(|all| {
+            let mut more = Vec::clone(all);
+            more.push(endpoint.clone());
+            more
+        });
+    }
+
+    fn of(&self, peer: &RemoteAddress) -> Option<Arc<Endpoint>> {
         let hasher: BuildHasherDefault<DefaultHasher> = BuildHasherDefault::new();
         let hash = hasher.hash_one(peer) as usize;
-        self.0.get(hash.checked_rem(self.0.len())?)
+        let all = self.0.load();
+        all.get(hash.checked_rem(all.len())?).cloned()
+    }
+
+    /// What all of them have counted together.
+    pub(crate) fn snapshot(&self) -> NetSnapshot {
+        let mut snapshot = NetSnapshot::default();
+        self.0.load().iter().for_each(|endpoint| endpoint.counts.add_to(&mut snapshot));
+        snapshot
+    }
+
+    /// Asks all of them to end their streams in order within `patience`.
+    pub(crate) fn stop(&self, patience: Duration) {
+        for endpoint in self.0.load().iter() {
+            // Closed: it has ended already. A full queue can't last: its thread obeys as long as it lives.
+            let mut command = Command::Stop(patience);
+            while let Err(back) = endpoint.send(command) {
+                if endpoint.commands.is_closed() {
+                    break;
+                }
+                command = back;
+                std::thread::yield_now();
+            }
+        }
     }
 }
 

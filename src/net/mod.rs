@@ -23,6 +23,7 @@ mod batch;
 mod connection;
 mod core;
 mod counts;
+mod driver;
 mod endpoint;
 mod framer;
 mod peers;
@@ -34,5 +35,6 @@ mod serving;
 mod timers;
 
 pub(crate) use core::NetCore;
+pub(crate) use driver::drive;
 pub use counts::NetSnapshot;
 pub(crate) use endpoint::{Adopted, Command, Dial, Endpoint, Endpoints};

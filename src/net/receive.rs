@@ -42,7 +42,7 @@ impl Origin<'_> {
 impl NetCore {
     /// The control thread has a connection.
     pub(super) fn adopt<T: Transport>(&mut self, adopted: Adopted, transport: &mut T) {
-        let Adopted { socket, agreed, dialled, from, early } = adopted;
+        let Adopted { socket, agreed, dialled, from } = adopted;
         let id = match transport.attach(socket) {
             Ok(id) => id,
             Err(error) => {
@@ -65,35 +65,23 @@ impl NetCore {
                 self.bind(token, slot);
             }
         }
-        // What came behind the handshake was not received by this transport.
-        self.parse(slot, &early, None, transport);
     }
 
     /// A range of a receive buffer came.
     pub(super) fn received<T: Transport>(&mut self, slot: usize, bytes: &Lent, transport: &mut T) {
-        self.parse(slot, bytes, Some(bytes), transport);
-    }
-
-    /// `lent`: the same bytes, if they lie in a receive buffer.
-    fn parse<T: Transport>(&mut self, slot: usize, range: &[u8], lent: Option<&Lent>, transport: &mut T) {
         let may_lend = self.buffers.free() * 2 > self.buffers.slots();
         let mut at = 0;
         loop {
             let Some(connection) = self.connections.get_mut(slot).filter(|live| !live.is_closing) else {
                 return;
             };
-            let step = connection.framer.next(range, &mut at).map_err(Violation::from);
+            let step = connection.framer.next(bytes, &mut at).map_err(Violation::from);
             let handled = match step {
                 Ok(Step::More) => return,
-                Ok(Step::Whole(frame)) => match lent {
-                    Some(lent) => {
-                        self.frame(slot, &range[frame.clone()], Origin::Buffer(lent, frame.start), may_lend)
-                    }
-                    None => {
-                        let frame = Bytes::copy_from_slice(&range[frame]);
-                        self.frame(slot, &frame, Origin::Heap(&frame), false)
-                    }
-                },
+                Ok(Step::Whole(frame)) => {
+                    let origin = Origin::Buffer(bytes, frame.start);
+                    self.frame(slot, &bytes[frame], origin, may_lend)
+                }
                 Ok(Step::Joined(frame)) => self.frame(slot, &frame, Origin::Heap(&frame), false),
                 Err(violation) => Err(violation),
             };
