@@ -12,7 +12,14 @@
 //! - No call but [`Transport::turn`] waits.
 //! - When receive buffers run out nothing is lost: reading goes on when one comes free.
 
+mod epoll;
 mod error;
+#[cfg(all(test, not(loom)))]
+pub(crate) mod fake;
+mod sending;
+mod table;
+#[cfg(all(test, not(loom)))]
+mod tests;
 mod uring;
 
 use crate::memory::Lent;
@@ -20,6 +27,8 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::task::Waker;
 use std::time::Duration;
+
+pub(crate) use epoll::Epoll;
 
 /// Names a connection of one transport; never used twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -120,7 +129,7 @@ pub(crate) trait Transport {
     fn close(&mut self, connection: ConnectionId, how: Close);
 
     /// Submits what was asked for and appends what has become of things to `done`. Waits until there is
-    /// something, a wake-up, or `timeout`; with `Some(ZERO)` not at all.
+    /// something, a wake-up, or `timeout`; with `Some(ZERO)` not at all. It may return sooner, for nothing.
     ///
     /// # Errors
     /// The transport itself can't go on.

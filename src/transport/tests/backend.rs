@@ -1,0 +1,87 @@
+//! What the suite has to know of a transport.
+
+use super::super::fake::{FakeNetwork, FakeTransport, Plan, Random};
+use super::super::{Epoll, Transport};
+use crate::memory::{ReceivePool, SegmentPool};
+use std::net::{TcpListener, TcpStream};
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+/// A kind of transport.
+pub(super) trait Backend {
+    type Transport: Transport;
+    /// Whether its time goes on by itself when it waits for more than others do.
+    const VIRTUAL_TIME: bool = false;
+
+    fn new(seed: u64) -> Self;
+
+    /// A transport that receives into `pool` and sends from `arena`.
+    fn transport(&mut self, pool: &ReceivePool, arena: &Arc<SegmentPool>) -> Self::Transport;
+
+    /// Two connected sockets.
+    fn pair(&mut self) -> (OwnedFd, OwnedFd) {
+        tcp_pair()
+    }
+}
+
+/// A TCP connection over the loopback interface.
+pub(super) fn tcp_pair() -> (OwnedFd, OwnedFd) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let connected = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let (accepted, _) = listener.accept().unwrap();
+    (connected.into(), accepted.into())
+}
+
+pub(crate) struct EpollBackend;
+
+impl Backend for EpollBackend {
+    type Transport = Epoll;
+
+    fn new(_seed: u64) -> Self {
+        Self
+    }
+
+    fn transport(&mut self, pool: &ReceivePool, _arena: &Arc<SegmentPool>) -> Epoll {
+        Epoll::new(pool.clone()).unwrap()
+    }
+}
+
+/// A network that does its best.
+pub(crate) struct CalmFake(FakeNetwork);
+
+impl Backend for CalmFake {
+    type Transport = FakeTransport;
+    const VIRTUAL_TIME: bool = true;
+
+    fn new(seed: u64) -> Self {
+        Self(FakeNetwork::new(seed, Plan::calm()))
+    }
+
+    fn transport(&mut self, pool: &ReceivePool, _arena: &Arc<SegmentPool>) -> FakeTransport {
+        self.0.transport(pool)
+    }
+
+    fn pair(&mut self) -> (OwnedFd, OwnedFd) {
+        self.0.pair().unwrap().sockets
+    }
+}
+
+/// A network that does all that it may.
+pub(crate) struct RoughFake(FakeNetwork);
+
+impl Backend for RoughFake {
+    type Transport = FakeTransport;
+    const VIRTUAL_TIME: bool = true;
+
+    fn new(seed: u64) -> Self {
+        Self(FakeNetwork::new(seed, Plan::rough(&mut Random::new(seed))))
+    }
+
+    fn transport(&mut self, pool: &ReceivePool, _arena: &Arc<SegmentPool>) -> FakeTransport {
+        self.0.transport(pool)
+    }
+
+    fn pair(&mut self) -> (OwnedFd, OwnedFd) {
+        self.0.pair().unwrap().sockets
+    }
+}

@@ -1,0 +1,97 @@
+//! No receive buffer is free: nothing is lost, and reading goes on by itself.
+
+use super::super::{Close, Transport};
+use super::{Backend, Rig};
+use crate::sync::thread;
+use std::time::Duration;
+
+/// Sends on two connections until `b` has no buffers left, since all is held that came.
+fn starve<B: Backend>(rig: &mut Rig<B>) -> [(super::super::ConnectionId, super::super::ConnectionId); 2] {
+    let pairs = [rig.connect(), rig.connect()];
+    for (_, b) in pairs {
+        rig.b.end(b).hold = true;
+    }
+    let goal = 3 * u64::from(rig.b.pool.slots()) * crate::memory::RECEIVE_BYTES as u64;
+    let starved = |rig: &mut Rig<B>| rig.b.transport.counts().starved > 0 && rig.b.pool.free() == 0;
+    let mut idle = 0;
+    while idle < 20 {
+        for (a, _) in pairs {
+            if !rig.a.end(a).sending && rig.a.end(a).sent < goal {
+                rig.a.send(a, 200_000);
+            }
+        }
+        let wait = Some(Duration::from_millis(1));
+        let some = rig.a.turn(wait) | rig.b.turn(wait);
+        idle = if some || !starved(rig) { 0 } else { idle + 1 };
+    }
+    pairs
+}
+
+pub(super) fn reading_goes_on_when_buffers_come_free<B: Backend>() {
+    let mut rig = Rig::<B>::new(20, [1, 2]);
+    let pairs = starve(&mut rig);
+    let starved = rig.b.transport.counts().starved;
+    // Waiting without buffers counts nothing and receives nothing.
+    let received: Vec<u64> = pairs.iter().map(|(_, b)| rig.b.end(*b).received).collect();
+    rig.turns(20);
+    assert!(pairs.iter().zip(received).all(|((_, b), before)| rig.b.end(*b).received == before));
+    if !B::VIRTUAL_TIME {
+        assert_eq!(rig.b.transport.counts().starved, starved);
+    }
+    // By the way: what is held is still what came.
+    for (_, b) in pairs {
+        let end = rig.b.end(b);
+        end.hold = false;
+        assert_eq!(end.held.iter().map(|held| held.len() as u64).sum::<u64>(), end.received);
+        end.held.clear();
+    }
+    rig.until(|rig| {
+        pairs.iter().all(|(a, b)| rig.b.end(*b).received == rig.a.end(*a).sent && !rig.a.end(*a).sending)
+    });
+    rig.finish();
+}
+
+/// The wait is without an end, and nothing but the buffers happens.
+pub(super) fn buffers_freed_by_another_thread_end_a_wait<B: Backend>() {
+    let mut rig = Rig::<B>::new(21, [1, 2]);
+    let pairs = starve(&mut rig);
+    for round in 0..20 {
+        let held: Vec<_> = pairs.iter().flat_map(|(_, b)| std::mem::take(&mut rig.b.end(*b).held)).collect();
+        if held.is_empty() {
+            assert!(round > 0);
+            break;
+        }
+        let before: u64 = pairs.iter().map(|(_, b)| rig.b.end(*b).received).sum();
+        let other = thread::spawn(move || drop(held));
+        while pairs.iter().map(|(_, b)| rig.b.end(*b).received).sum::<u64>() == before {
+            rig.b.turn(if B::VIRTUAL_TIME { None } else { Some(Duration::from_secs(30)) });
+        }
+        other.join().unwrap();
+        // What came is held again, until everything that was sent before is there.
+        let idle = |rig: &mut Rig<B>| (0..20).all(|_| !rig.b.turn(Some(Duration::from_millis(1))));
+        while !idle(&mut rig) {}
+        if pairs.iter().all(|(a, b)| rig.b.end(*b).received == rig.a.end(*a).sent) {
+            break;
+        }
+        rig.a.turn(Some(Duration::ZERO));
+    }
+    for (_, b) in pairs {
+        rig.b.end(b).hold = false;
+        rig.b.end(b).held.clear();
+    }
+    rig.until(|rig| pairs.iter().all(|(a, b)| rig.b.end(*b).received == rig.a.end(*a).sent));
+    rig.finish();
+}
+
+/// Connections whose bytes can't be received can still be closed, by either end.
+pub(super) fn closing_goes_on_without_buffers<B: Backend>() {
+    let mut rig = Rig::<B>::new(22, [1, 2]);
+    let [(a, b), (other_a, other_b)] = starve(&mut rig);
+    rig.b.close(b, Close::Orderly);
+    rig.until(|rig| rig.a.end(a).eof && !rig.a.end(a).sending);
+    rig.a.close(a, Close::Orderly);
+    rig.until(|rig| rig.a.end(a).closed && rig.b.end(b).closed);
+    rig.b.close(other_b, Close::Abortive);
+    rig.until(|rig| rig.b.end(other_b).closed && rig.a.end(other_a).failed.is_some());
+    rig.finish();
+}
