@@ -43,10 +43,9 @@ mod metrics;
 #[doc(hidden)]
 pub mod model;
 #[cfg(not(loom))]
-#[allow(dead_code, reason = "on its way to `worker`")]
 mod net;
 mod partition;
-#[allow(dead_code, reason = "on its way to `net`")]
+#[cfg(not(loom))]
 mod protocol;
 mod record;
 mod subpartition;
@@ -54,10 +53,10 @@ mod sync;
 #[cfg(all(test, not(loom)))]
 mod test_size;
 #[cfg(not(loom))]
-#[allow(dead_code, reason = "on its way to `net`")]
 mod transport;
-#[allow(dead_code, reason = "on its way to `protocol`")]
+#[cfg(not(loom))]
 mod wire;
+#[cfg(not(loom))]
 mod worker;
 mod writer;
 
@@ -73,6 +72,8 @@ pub use id::{
     Attempt, BindEpoch, BindSecret, DataSetId, Incarnation, JobId, PartitionId, RemoteAddress, WorkerId,
 };
 pub use memory::{Census, ClassCensus, MemoryConfig, MemoryError, SegmentClass};
+#[cfg(not(loom))]
+pub use net::NetSnapshot;
 pub use partition::{
     ChannelDescriptor, CreateError, Location, PartitionConfig, PartitionSnapshot, SubpartitionSnapshot,
 };
@@ -81,6 +82,9 @@ pub use subpartition::{
     Account, Amount, BeforeFirstBind, DroppedEvents, Flush, Losses, Phase, Policies, WhenAbsent, WhenFull,
     WhenRetained,
 };
+#[cfg(not(loom))]
+pub use transport::{Io, TransportError, UnknownIo, ZeroCopy};
+#[cfg(not(loom))]
 pub use worker::{
     NetworkSnapshot, PeerSnapshot, PeerState, StartError, Worker, WorkerBuilder, WorkerSnapshot,
 };

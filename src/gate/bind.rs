@@ -40,7 +40,9 @@ impl InputGate {
         if let Some(newer) = channel.pending.take() {
             channel.descriptor = newer;
         }
-        if let Location::Remote(peer) = channel.descriptor.location {
+        if let Location::Remote(peer) = channel.descriptor.location
+            && !self.manager.is_home(&peer)
+        {
             return self.connect(index, peer);
         }
         // A node of its own for every bind: a stuck ring of an older one is nobody's business.

@@ -2,6 +2,8 @@
 
 use crate::id::{Attempt, BindSecret, PartitionId, RemoteAddress};
 use crate::record::RecordLayout;
+use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
+use std::net::SocketAddr;
 
 /// Where a partition is.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -11,6 +13,24 @@ pub enum Location {
     Local,
     /// In another worker: read over a connection that its channels to the same network thread share.
     Remote(RemoteAddress),
+}
+
+/// Where the partitions of this worker are, for others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Home {
+    pub(crate) socket: SocketAddr,
+    /// Network threads, numbered from 0.
+    pub(crate) endpoints: u16,
+}
+
+impl Home {
+    /// Where a partition is served: always by the same thread.
+    pub(crate) fn of(&self, partition: PartitionId) -> Location {
+        let hasher: BuildHasherDefault<DefaultHasher> = BuildHasherDefault::new();
+        let endpoint = hasher.hash_one(partition) % u64::from(self.endpoints.max(1));
+        // Less than the number of endpoints, which has 16 bits.
+        Location::Remote(RemoteAddress { socket: self.socket, endpoint: endpoint as u16 })
+    }
 }
 
 /// Says all that a consumer needs: which partition and attempt, which part of it, where, and the secret.

@@ -20,6 +20,7 @@ mod snapshot;
 mod waiting;
 
 pub use config::{CreateError, PartitionConfig};
+pub(crate) use descriptor::Home;
 pub use descriptor::{ChannelDescriptor, Location};
 pub(crate) use manager::{BindOutcome, BoundView, Manager, WaitLimits};
 #[allow(unused_imports, reason = "on its way to `net`")]
@@ -45,6 +46,8 @@ pub(crate) struct Partition {
     pub(crate) incarnation: Incarnation,
     pub(crate) config: PartitionConfig,
     secret: BindSecret,
+    /// Where other workers find it.
+    location: Location,
     /// Of the attempt before: who shows it is out of date, not a stranger.
     former_secret: Mutex<Option<BindSecret>>,
     subpartitions: Box<[Arc<Subpartition>]>,
@@ -78,6 +81,7 @@ impl Partition {
         attempt: Attempt,
         config: PartitionConfig,
         secret: BindSecret,
+        location: Location,
     ) -> Result<WriterParts, CreateError> {
         config.validate()?;
         let waiter = Arc::new(Waiter::new());
@@ -107,6 +111,7 @@ impl Partition {
             incarnation: Incarnation(RandomState::new().hash_one(attempt)),
             config,
             secret,
+            location,
             former_secret: Mutex::new(None),
             subpartitions,
             waiter,
@@ -132,7 +137,7 @@ impl Partition {
             partition: self.id,
             producer_attempt: self.attempt,
             subpartition: index,
-            location: Location::Local,
+            location: self.location.clone(),
             secret: self.secret,
             layout: self.config.record_layout(),
         }

@@ -2,12 +2,12 @@
 #![forbid(unsafe_code)]
 
 mod clock;
-#[allow(dead_code, reason = "on its way to `net`")]
 mod control;
 mod liveness;
 mod network;
 mod settings;
 mod snapshot;
+mod threads;
 #[cfg(all(test, not(loom)))]
 mod tests;
 
@@ -19,12 +19,14 @@ use crate::gate::{GateConfig, InputGate};
 use crate::id::{Attempt, BindSecret, JobId, PartitionId};
 use crate::memory::{Census, MemoryConfig, MemoryError, SegmentPool};
 use crate::metrics::cold_event;
-use crate::partition::{CreateError, Manager, PartitionConfig, WaitLimits};
+use crate::partition::{CreateError, Home, Manager, Network, PartitionConfig, WaitLimits};
 use crate::sync::{Mutex, lock};
+use crate::transport::TransportError;
 use crate::writer::RecordWriter;
 use clock::WorkerClock;
 use control::ControlHandle;
 use network::NetworkSettings;
+use threads::{Drive, Threads};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -33,6 +35,8 @@ use thiserror::Error;
 
 /// How long a shutdown sleeps between two looks at what still drains.
 const DRAIN_LOOK: Duration = Duration::from_millis(1);
+/// How long the network threads may take to say the last words to other workers.
+const LAST_WORDS: Duration = Duration::from_millis(10);
 
 /// Settings of a worker. Memory is bounded at start: nothing of the data path grows later.
 #[derive(Clone, Debug, Default)]
@@ -40,6 +44,7 @@ pub struct WorkerBuilder {
     memory: MemoryConfig,
     waits: WaitLimits,
     network: NetworkSettings,
+    drive: Drive,
 }
 
 /// Why a worker doesn't start.
@@ -71,6 +76,9 @@ pub enum StartError {
         /// What doesn't fit, and what to do.
         what: &'static str,
     },
+    /// The transport of a network thread.
+    #[error(transparent)]
+    Transport(#[from] TransportError),
     /// What the control thread needs of the operating system.
     #[error("the control thread lacks what it needs: {0}; raise the limit of open files")]
     Poll(std::io::Error),
@@ -102,8 +110,13 @@ impl WorkerBuilder {
                 (Some(handle), thread)
             }
         };
-        let control = Mutex::new(Some(thread));
-        Ok(Worker(Arc::new(Inner { manager, clock, network, control })))
+        let mut inner = Inner { manager, clock, network, threads: None, control: Mutex::new(Some(thread)) };
+        // From here on dropping `inner` ends the control thread.
+        if let Some(control) = &inner.network {
+            inner.threads = Some(Threads::start(&inner.manager, control, self.drive)?);
+            inner.manager.set_home(Home { socket: control.address(), endpoints: self.drive.threads() });
+        }
+        Ok(Worker(Arc::new(inner)))
     }
 }
 
@@ -116,6 +129,7 @@ struct Inner {
     manager: Arc<Manager>,
     clock: Arc<WorkerClock>,
     network: Option<ControlHandle>,
+    threads: Option<Threads>,
     control: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -150,7 +164,8 @@ impl Worker {
     /// An input gate for one consumer task attempt. Channels are bound when the gate is first polled.
     #[must_use]
     pub fn input_gate(&self, config: GateConfig) -> InputGate {
-        InputGate::new(self.0.manager.clone(), config)
+        let network = self.0.threads.as_ref().map(|threads| threads.network() as Arc<dyn Network>);
+        InputGate::with_network(self.0.manager.clone(), network, config)
     }
 
     /// Ends an attempt of a partition at once. False if it isn't here.
@@ -174,6 +189,7 @@ impl Worker {
             binds_waiting: manager.waiting(),
             lost_wakeups: manager.counts.lost_wakeups(),
             network: self.0.network.as_ref().map(ControlHandle::snapshot),
+            net: self.0.threads.as_ref().map(Threads::snapshot).unwrap_or_default(),
         }
     }
 
@@ -208,6 +224,9 @@ impl Worker {
 impl Inner {
     fn end(&self) {
         self.manager.shutdown();
+        if let Some(threads) = &self.threads {
+            threads.stop(LAST_WORDS);
+        }
         self.clock.stop();
         let control = lock(&self.control).take();
         // A worker that is dropped by a waker on its own control thread must not wait for itself.

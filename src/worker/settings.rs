@@ -2,7 +2,9 @@
 
 use super::WorkerBuilder;
 use crate::memory::MemoryConfig;
+use crate::transport::{Io, ZeroCopy};
 use crate::wire::Token;
+use crate::worker::threads::RECEIVE_BUFFERS_LEAST;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -78,6 +80,41 @@ impl WorkerBuilder {
     #[must_use]
     pub fn handshakes_max(mut self, most: usize) -> Self {
         self.network.handshakes_max = most;
+        self
+    }
+
+    /// What moves the bytes. Default: [`Io::Auto`].
+    #[must_use]
+    pub fn io(mut self, io: Io) -> Self {
+        self.drive.io = io;
+        self
+    }
+
+    /// Whether the kernel may send from segments where they lie. Only with io_uring. Default: [`ZeroCopy::Auto`].
+    #[must_use]
+    pub fn zero_copy(mut self, zero_copy: ZeroCopy) -> Self {
+        self.drive.zero_copy = zero_copy;
+        self
+    }
+
+    /// How many network threads there are; 0 for the default: one for every four cores, at least one.
+    ///
+    /// Each costs a thread, a ring or a poll, and [`receive_buffers`](Self::receive_buffers). The channels between
+    /// one network thread here and one there share a connection.
+    #[must_use]
+    pub fn network_threads(mut self, threads: u16) -> Self {
+        self.drive.threads = threads;
+        self
+    }
+
+    /// How many receive buffers each network thread has, of 528 KiB each; at least 4. Default: 16. Pages become
+    /// resident when they are first used, and as few buffers are used as serve.
+    ///
+    /// Records are read where they lie while more than half of the buffers are free; what comes beyond that is
+    /// copied, at most the windows of the channels ([`GateConfig::receive_bytes_max`](crate::GateConfig::receive_bytes_max)).
+    #[must_use]
+    pub fn receive_buffers(mut self, buffers: u32) -> Self {
+        self.drive.receive_buffers = buffers.max(RECEIVE_BUFFERS_LEAST);
         self
     }
 

@@ -3,6 +3,7 @@
 use crate::clock::Moment;
 use crate::id::WorkerId;
 use crate::memory::Census;
+use crate::net::NetSnapshot;
 use crate::partition::PartitionSnapshot;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -20,8 +21,10 @@ pub struct WorkerSnapshot {
     pub binds_waiting: usize,
     /// Wake-ups that the once-a-second look found missing. Anything but 0 is a defect of this library.
     pub lost_wakeups: u64,
-    /// The network. None of a worker that doesn't listen.
+    /// The control thread's part of the network. None of a worker that doesn't listen.
     pub network: Option<NetworkSnapshot>,
+    /// The network threads' part, all of them together.
+    pub net: NetSnapshot,
 }
 
 /// A picture of a worker's network, as its control thread sees it. Counters count from the start.
