@@ -112,7 +112,7 @@ impl<const N: usize> Picture<N> {
         let words = std::array::from_fn(|index| self.0.words[index].load(Ordering::Relaxed));
         fence(sync!(PROG_E2.recheck, Acquire));
         let again = self.0.version.load(Ordering::Relaxed); // Relaxed: the fence orders it behind the words
-        check!(PROG_E2.same, version % 2 == 0 && again == version).then_some(words)
+        check!(PROG_E2.same, version.is_multiple_of(2) && again == version).then_some(words)
     }
 }
 
