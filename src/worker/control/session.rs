@@ -100,7 +100,7 @@ impl Admission<'_> {
     }
 
     fn has_room(&self, agreed: &Agreed) -> Result<(), Failure> {
-        if agreed.peer == self.own || self.peers.has_room_for(agreed.peer) {
+        if agreed.peer_worker == self.own || self.peers.has_room_for(agreed.peer_worker) {
             return Ok(());
         }
         Err(too_many(self.peers))
