@@ -2,6 +2,7 @@
 
 use super::link::{End, Heard};
 use super::peers::Peer;
+use super::port::News;
 use super::{Control, Timer, Token};
 use crate::clock::Moment;
 use crate::id::WorkerId;
@@ -57,7 +58,7 @@ impl Control {
         let Some(unlinked) = self.peers.unlinked(&self.observer, worker, token, now) else { return };
         cold_event!(info, worker = %worker, end = %end, "control connection ended");
         if unlinked.last {
-            self.endpoints.each(|port| port.control_lost(worker));
+            self.tell_all(now, || News::ControlLost(worker));
         }
         if let Some(at) = unlinked.dial {
             self.timers.insert((at, Timer::Redial(worker)));
@@ -114,7 +115,7 @@ impl Control {
         let silent = now.since(peer.last_heard());
         cold_event!(warn, worker = %worker, reason = reason, silent = ?silent, "peer is gone");
         self.shared.peers_gone.fetch_add(1, Ordering::Relaxed); // Relaxed: a statistic
-        self.endpoints.each(|port| port.peer_dead(worker, reason));
+        self.tell_all(now, || News::PeerDead(worker, reason));
     }
 
     /// Puts a peer's picture where other threads see it.

@@ -2,7 +2,7 @@
 
 use super::handshake::{Failure, Handshake, Origin};
 use super::link::Link;
-use super::port::Adopted;
+use super::port::{Adopted, News};
 use super::session::too_many;
 use super::turn::hand_over;
 use super::{Control, Timer, Token};
@@ -47,15 +47,16 @@ impl Control {
             Origin::Dialled(request) => (request.from, Some(request.peer)),
             Origin::Accepted | Origin::Link(_) => (agreed.endpoint, None),
         };
-        let Some(port) = self.endpoints.get(endpoint) else {
+        if self.endpoints.get(endpoint).is_none() {
             // It was there when the other side was welcomed; the end of the connection tells it.
             let text = format!("endpoint {endpoint} is gone");
             return self.shared.journal.note(now, "unknown endpoint", &peer, &text);
-        };
+        }
         match hand_over(self.poll.registry(), handshake.frames.into_stream()) {
             Ok(socket) => {
                 self.shared.handed_over.fetch_add(1, Ordering::Relaxed); // Relaxed: a statistic
-                port.adopt(Adopted { socket, agreed, peer, dialled });
+                let adopted = Adopted { socket, agreed, peer, dialled };
+                self.tell(endpoint, News::Adopt(Box::new(adopted)), now);
             }
             Err(error) => return self.came_to_nothing(origin, peer, Failure::Io(error), now),
         }

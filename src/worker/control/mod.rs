@@ -17,7 +17,8 @@
 //! # Rooms
 //! `turn` is the loop · `listener` takes connections · `handshake` does one, by `session`, over `frames` · `meet`
 //! is what follows a handshake · `peers` knows the other workers, `link` talks to one, `health` looks after all ·
-//! `port` is the other threads' side · `journal` counts and logs refusals.
+//! `port` is the other threads' side, `tell` what
+//! they are told · `journal` counts and logs refusals.
 
 mod frames;
 mod handshake;
@@ -29,12 +30,13 @@ mod meet;
 mod peers;
 mod port;
 mod session;
+mod tell;
 #[cfg(all(test, not(loom)))]
 mod tests;
 mod turn;
 
 #[allow(unused_imports, reason = "on their way to `net`")]
-pub(crate) use port::{Adopted, DialError, DialQueue, DialRefused, EndpointPort, Endpoints};
+pub(crate) use port::{Adopted, DialError, DialQueue, DialRefused, EndpointPort, Endpoints, News};
 
 use crate::clock::{Clock, Moment};
 use crate::id::WorkerId;
@@ -55,6 +57,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::task::{Wake, Waker};
 use std::thread::JoinHandle;
+use tell::Untold;
 
 /// Events of one turn.
 const EVENTS: usize = 64;
@@ -75,6 +78,8 @@ enum Timer {
     Peer(WorkerId),
     /// A control connection is to be dialled again.
     Redial(WorkerId),
+    /// An endpoint is offered again what it had no room for.
+    Tell(u16),
 }
 
 /// What the other threads may look at.
@@ -124,6 +129,7 @@ struct Control {
     next: Token,
     shared: Arc<Shared>,
     endpoints: Arc<Endpoints>,
+    untold: Untold,
     dials: DialQueue,
 }
 
@@ -192,6 +198,7 @@ pub(super) fn start(
         next: FIRST,
         shared: shared.clone(),
         endpoints: endpoints.clone(),
+        untold: Untold::new(),
         dials: dials.clone(),
         network,
     };

@@ -18,21 +18,26 @@ use thiserror::Error;
 /// How many dials may wait to be begun. An endpoint has one for each worker that it reads from, at most.
 const DIALS_WAITING_MAX: usize = 4096;
 
-/// How the control thread reaches an endpoint. Called on the control thread: an implementation puts it into the
-/// endpoint's queue, rings its bell, and waits for nothing.
+/// How the control thread reaches an endpoint.
 pub(crate) trait EndpointPort: Send + Sync + fmt::Debug {
+    /// Puts news into the endpoint's queue, rings its bell, and waits for nothing: called on the control thread.
+    /// Gives them back when the queue is full, and they come again soon, in the same order; but a connection that
+    /// came in is closed then. An endpoint that has ended takes them and drops them.
+    fn tell(&self, news: News) -> Result<(), News>;
+}
+
+/// What an endpoint is told.
+#[derive(Debug)]
+pub(crate) enum News {
     /// A connection with a finished handshake is this endpoint's from now on.
-    fn adopt(&self, adopted: Adopted);
-
+    Adopt(Box<Adopted>),
     /// A dial that this endpoint asked for came to nothing.
-    fn dial_failed(&self, peer: RemoteAddress, error: DialError);
-
+    DialFailed { peer: RemoteAddress, error: DialError },
     /// The last control connection with this worker ended without a goodbye. It isn't dead yet; whatever is held
     /// back for a data connection that was lost at the same time need not be held any longer.
-    fn control_lost(&self, worker: WorkerId);
-
+    ControlLost(WorkerId),
     /// The worker is dead, for this reason: its connections are to be ended at once.
-    fn peer_dead(&self, worker: WorkerId, reason: &'static str);
+    PeerDead(WorkerId, &'static str),
 }
 
 /// A connected socket: handshake done, nothing in flight, not a byte read beyond the handshake; non-blocking, with
@@ -137,9 +142,7 @@ impl Endpoints {
         lock(&self.0).ports.get(&number).cloned()
     }
 
-    /// Tells every endpoint. The lock isn't held meanwhile.
-    pub(super) fn each(&self, tell: impl Fn(&dyn EndpointPort)) {
-        let ports: Vec<_> = lock(&self.0).ports.values().cloned().collect();
-        ports.iter().for_each(|port| tell(port.as_ref()));
+    pub(super) fn numbers(&self) -> Vec<u16> {
+        lock(&self.0).ports.keys().copied().collect()
     }
 }

@@ -2,7 +2,7 @@
 
 use super::handshake::{Failure, Handshake, Origin, Step};
 use super::listener::Accepted;
-use super::port::{DialError, DialRequest};
+use super::port::DialError;
 use super::session::Admission;
 use super::{Control, LISTENER, Timer, Token, WAKER};
 use crate::clock::{Clock, Moment};
@@ -96,6 +96,7 @@ impl Control {
                         self.failed(handshake, Failure::TimedOut(self.network.handshake_timeout), now);
                     }
                 }
+                Timer::Tell(endpoint) => self.tell_again(endpoint, now),
                 Timer::Peer(worker) => self.look_after_peer(worker, now),
                 Timer::Redial(worker) => {
                     if let Some(address) = self.peers.redial(worker) {
@@ -222,31 +223,25 @@ impl Control {
         self.shared.journal.note(now, failure.rule(&origin), &peer, &failure);
         match origin {
             Origin::Accepted => {}
-            Origin::Dialled(request) => self.dial_failed(request, failure.into()),
+            Origin::Dialled(request) => self.dial_failed(request, failure.into(), now),
             Origin::Link(worker) => self.found_nothing(worker, &failure, now),
-        }
-    }
-
-    fn dial_failed(&self, request: DialRequest, error: DialError) {
-        // Who is gone by now waits for no answer.
-        if let Some(port) = self.endpoints.get(request.from) {
-            port.dial_failed(request.peer, error);
         }
     }
 
     /// The clock has stopped: says goodbye, answers whoever still waits, and closes everything.
     fn end(mut self) {
+        let now = self.clock.now();
         for (_, link) in self.links.drain() {
             link.goodbye();
         }
         let handshakes: Vec<Handshake> = self.handshakes.drain().map(|(_, handshake)| handshake).collect();
         for handshake in handshakes {
             if let Origin::Dialled(request) = handshake.origin {
-                self.dial_failed(request, DialError::Stopped);
+                self.dial_failed(request, DialError::Stopped, now);
             }
         }
         while let Some(request) = self.dials.next() {
-            self.dial_failed(request, DialError::Stopped);
+            self.dial_failed(request, DialError::Stopped, now);
         }
         self.count_handshakes();
     }

@@ -116,7 +116,7 @@ fn a_frame_may_come_byte_by_byte() {
         raw.send(&[byte]);
     }
     assert_eq!(raw.hear(), Came::Welcome(rig.handle.worker()));
-    assert_eq!(rig.adopted().agreed.peer, WorkerId(7));
+    assert_eq!(rig.adopted().agreed.peer_worker, WorkerId(7));
 }
 
 #[test]
@@ -142,6 +142,6 @@ fn a_control_connection_takes_heartbeats_alone() {
     assert_eq!(raw.hear(), Came::Welcome(rig.handle.worker()));
     raw.say(&Frame::Hello(hello(7, Purpose::Control)));
     while raw.hear() != Came::Closed {}
-    assert!(matches!(rig.told(), Told::ControlLost(WorkerId(7))));
+    assert!(matches!(rig.told(), News::ControlLost(WorkerId(7))));
     assert_eq!(rig.handle.snapshot().refused.get("not a control frame"), Some(&1));
 }

@@ -137,7 +137,7 @@ fn a_cut_control_connection_is_made_again_and_accuses_nobody() {
     let (_data, mut control) = impostor.meet(&rig);
     for _ in 0..5 {
         drop(control);
-        assert!(matches!(rig.told(), Told::ControlLost(WorkerId(7))));
+        assert!(matches!(rig.told(), News::ControlLost(WorkerId(7))));
         control = impostor.welcome().0;
     }
     let answers = answer(control);

@@ -94,7 +94,7 @@ fn the_end_is_prompt_under_load_and_answers_everybody() {
         let promised: u64 = asks.join().unwrap();
         let mut answers = 0;
         while let Ok(told) = a.told.try_recv() {
-            answers += u64::from(matches!(told, Told::Adopt(_) | Told::DialFailed(..)));
+            answers += u64::from(matches!(told, News::Adopt(_) | News::DialFailed { .. }));
         }
         assert_eq!(answers, promised, "each dial has one answer");
         assert!(TcpStream::connect(address).is_err(), "the port is closed");

@@ -31,39 +31,28 @@ const SLACK: Duration = Duration::from_secs(2);
 
 const SECRET: Secret = Secret(*b"the token of the cluster of test");
 
-/// What an endpoint is told.
+/// An endpoint with a queue of so many places.
 #[derive(Debug)]
-enum Told {
-    Adopt(Adopted),
-    DialFailed(RemoteAddress, DialError),
-    ControlLost(WorkerId),
-    Dead(WorkerId, &'static str),
-}
-
-#[derive(Debug)]
-struct Port(mpsc::Sender<Told>);
+struct Port(mpsc::SyncSender<News>);
 
 impl EndpointPort for Port {
-    fn adopt(&self, adopted: Adopted) {
-        let _gone = self.0.send(Told::Adopt(adopted));
-    }
-    fn dial_failed(&self, peer: RemoteAddress, error: DialError) {
-        let _gone = self.0.send(Told::DialFailed(peer, error));
-    }
-    fn control_lost(&self, worker: WorkerId) {
-        let _gone = self.0.send(Told::ControlLost(worker));
-    }
-    fn peer_dead(&self, worker: WorkerId, reason: &'static str) {
-        let _gone = self.0.send(Told::Dead(worker, reason));
+    fn tell(&self, news: News) -> Result<(), News> {
+        match self.0.try_send(news) {
+            Err(mpsc::TrySendError::Full(news)) => Err(news),
+            Ok(()) | Err(mpsc::TrySendError::Disconnected(_)) => Ok(()),
+        }
     }
 }
+
+/// Places of an endpoint that never is full.
+const MANY: usize = 100_000;
 
 /// A control thread with one endpoint, number 0.
 struct Rig {
     clock: Arc<WorkerClock>,
     handle: ControlHandle,
     thread: Option<JoinHandle<()>>,
-    told: mpsc::Receiver<Told>,
+    told: mpsc::Receiver<News>,
 }
 
 fn settings() -> NetworkSettings {
@@ -83,7 +72,7 @@ impl Rig {
         let clock = WorkerClock::new();
         let network = settings.check().unwrap().unwrap();
         let (handle, thread) = start(network, &clock, look_after).unwrap();
-        let (tell, told) = mpsc::channel();
+        let (tell, told) = mpsc::sync_channel(MANY);
         assert_eq!(handle.endpoints().add(Arc::new(Port(tell))), Some(0));
         Self { clock, handle, thread: Some(thread), told }
     }
@@ -96,13 +85,13 @@ impl Rig {
         self.handle.dials().dial(peer, 0).unwrap();
     }
 
-    fn told(&self) -> Told {
+    fn told(&self) -> News {
         self.told.recv_timeout(PATIENCE).unwrap()
     }
 
     fn adopted(&self) -> Adopted {
         match self.told() {
-            Told::Adopt(adopted) => adopted,
+            News::Adopt(adopted) => *adopted,
             other => panic!("not adopted: {other:?}"),
         }
     }
@@ -110,8 +99,8 @@ impl Rig {
     fn dead(&self) -> (WorkerId, &'static str) {
         loop {
             match self.told() {
-                Told::Dead(worker, reason) => return (worker, reason),
-                Told::ControlLost(_) => {}
+                News::PeerDead(worker, reason) => return (worker, reason),
+                News::ControlLost(_) => {}
                 other => panic!("not dead: {other:?}"),
             }
         }
