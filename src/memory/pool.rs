@@ -345,6 +345,14 @@ impl SegmentPool {
         &self.headers[name.id as usize]
     }
 
+    /// Where the arena lies, for who registers it with the kernel.
+    #[allow(dead_code, reason = "transports use it, which models don't know")]
+    pub(crate) fn addresses(&self) -> Range<usize> {
+        let bytes = self.classes.iter().map(|class| class.segment_bytes * class.count as usize).sum::<usize>();
+        let base = self._backing.base().map_or(0, |base| base.as_ptr().expose_provenance());
+        base..base + bytes
+    }
+
     /// Counts every segment.
     pub(crate) fn census(&self) -> Census {
         let classes = self.classes.iter().filter(|class| class.count > 0).map(|class| {

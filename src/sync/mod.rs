@@ -123,3 +123,15 @@ pub(crate) fn fence(ordering: Ordering) {
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
+
+/// Publishes a word to the kernel, together with everything written before. The other end of the edge is the
+/// kernel's acquire load of the same word, which no model can drive: so this is no edge of ours.
+///
+/// # Safety
+/// `word` is valid, aligned, and accessed by nobody else but the kernel.
+#[cfg(not(loom))]
+pub(crate) unsafe fn publish_to_kernel(word: std::ptr::NonNull<u16>, value: u16) {
+    // SAFETY: the caller's promise.
+    let word = unsafe { std::sync::atomic::AtomicU16::from_ptr(word.as_ptr()) };
+    word.store(value, Ordering::Release);
+}

@@ -13,12 +13,14 @@
 //! - When receive buffers run out nothing is lost: reading goes on when one comes free.
 
 mod epoll;
+mod error;
 #[cfg(all(test, not(loom)))]
 pub(crate) mod fake;
 mod sending;
 mod table;
 #[cfg(all(test, not(loom)))]
 mod tests;
+mod uring;
 
 use crate::memory::Lent;
 use std::io;

@@ -1,0 +1,143 @@
+//! The arena as the kernel knows it: memory that it needn't look up page by page.
+
+use super::kernel::KernelRing;
+use super::probe;
+use crate::memory::SegmentPool;
+use crate::metrics::cold_event;
+use crate::sync::{Mutex, lock};
+use io_uring::{IoUring, Submitter};
+use std::fmt;
+use std::io;
+use std::ops::Range;
+use std::os::fd::AsRawFd;
+use std::sync::Arc;
+
+/// Bytes of one registered region; the kernel takes no larger one.
+const REGION_BYTES: usize = 1 << 30;
+
+/// What of the arena is registered: all of it, in regions of a gibibyte, or nothing.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Arena {
+    addresses: Range<usize>,
+}
+
+impl Arena {
+    /// All of it is registered.
+    pub(crate) fn registered(addresses: Range<usize>) -> Self {
+        Self { addresses }
+    }
+
+    pub(crate) fn is_registered(&self) -> bool {
+        !self.addresses.is_empty()
+    }
+
+    /// The regions to register, in order.
+    pub(crate) fn regions(addresses: Range<usize>) -> impl Iterator<Item = Range<usize>> {
+        let end = addresses.end;
+        addresses.step_by(REGION_BYTES).map(move |from| from..end.min(from.saturating_add(REGION_BYTES)))
+    }
+
+    /// The region that all of these stretches lie in.
+    pub(crate) fn region_of(&self, stretches: &[libc::iovec]) -> Option<u16> {
+        let mut regions = stretches.iter().map(|stretch| self.region(stretch.iov_base.addr(), stretch.iov_len));
+        let first = regions.next()??;
+        regions.all(|region| region == Some(first)).then_some(first)
+    }
+
+    fn region(&self, from: usize, bytes: usize) -> Option<u16> {
+        let to = from.checked_add(bytes)?;
+        if bytes == 0 || from < self.addresses.start || to > self.addresses.end {
+            return None;
+        }
+        let first = (from - self.addresses.start) / REGION_BYTES;
+        let last = (to - 1 - self.addresses.start) / REGION_BYTES;
+        u16::try_from(first).ok().filter(|_| first == last)
+    }
+}
+
+/// The arena's registration as the rings of one worker share it: the kernel counts the memory once.
+///
+/// It stands in a small ring of its own, since the kernel lets no thread look into a ring that another thread
+/// alone may enter.
+#[derive(Default)]
+pub(crate) struct ArenaShare(Mutex<Option<IoUring>>);
+
+impl fmt::Debug for ArenaShare {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ArenaShare").finish_non_exhaustive()
+    }
+}
+
+/// What a ring registers when it is asked to.
+#[derive(Clone, Debug)]
+pub(crate) struct ArenaSource {
+    pub(crate) pool: Arc<SegmentPool>,
+    pub(crate) share: Arc<ArenaShare>,
+}
+
+impl ArenaSource {
+    /// Registers with `ring`, or says in one line why not.
+    pub(crate) fn register(&self, ring: &mut KernelRing) -> Arena {
+        let addresses = self.pool.addresses();
+        let bytes = addresses.len();
+        if let Err(error) = self.share_or_register(&ring.submitter(), &addresses) {
+            if error.raw_os_error() == Some(libc::ENOMEM) {
+                let limit = memory_lock_limit();
+                let missing = (bytes as u64).saturating_sub(limit);
+                cold_event!(
+                    warn,
+                    bytes,
+                    limit,
+                    missing,
+                    "the arena isn't registered: the limit of locked memory (RLIMIT_MEMLOCK) is too low by \
+                     `missing` bytes or more; sends are plain ones"
+                );
+            } else {
+                cold_event!(warn, %error, bytes, "the arena isn't registered; sends are plain ones");
+            }
+            return Arena::default();
+        }
+        match probe::send_from_region(ring, addresses.start) {
+            Ok(()) => Arena::registered(addresses),
+            Err((step, error)) => {
+                cold_event!(info, step, %error, "sends from registered memory are refused; they are plain ones");
+                Arena::default()
+            }
+        }
+    }
+
+    fn share_or_register(&self, ring: &Submitter<'_>, addresses: &Range<usize>) -> io::Result<()> {
+        let mut holder = lock(&self.share.0);
+        if holder.is_none() {
+            let fresh = IoUring::builder().dontfork().build(1)?;
+            register(&fresh.submitter(), addresses)?;
+            *holder = Some(fresh);
+        }
+        let shared = holder.as_ref().map(|holder| ring.register_buffers_clone(holder.as_raw_fd()));
+        match shared {
+            Some(Ok(())) => Ok(()),
+            // Before 6.12 every ring has to have its own.
+            _ => {
+                *holder = None;
+                register(ring, addresses)
+            }
+        }
+    }
+}
+
+fn register(ring: &Submitter<'_>, addresses: &Range<usize>) -> io::Result<()> {
+    let regions: Vec<libc::iovec> = Arena::regions(addresses.clone())
+        .map(|region| libc::iovec {
+            iov_base: std::ptr::with_exposed_provenance_mut(region.start),
+            iov_len: region.len(),
+        })
+        .collect();
+    // SAFETY: the kernel keeps the pages by itself for as long as they are registered, and only reads them, for
+    // sends that hold what they send.
+    unsafe { ring.register_buffers(&regions) }
+}
+
+/// The soft limit of locked memory, in bytes.
+fn memory_lock_limit() -> u64 {
+    rustix::process::getrlimit(rustix::process::Resource::Memlock).current.unwrap_or(u64::MAX)
+}

@@ -1,0 +1,68 @@
+//! From nothing to a transport that has shown that it works.
+
+use super::arena::{ArenaShare, ArenaSource};
+use super::kernel::{KernelRing, Rung};
+use super::probe::{Refusal, probe};
+use super::ring::Ring;
+use super::zero_copy::{Ability, ZeroCopy};
+use super::{Settings, Uring};
+use crate::memory::{ReceivePool, SegmentPool};
+use std::fmt;
+use std::sync::Arc;
+
+/// What a transport over io_uring is made with.
+#[derive(Clone, Debug)]
+pub(crate) struct UringOptions {
+    /// Receive buffers of this transport.
+    pub(crate) receive: ReceivePool,
+    /// What segments of batches lie in.
+    pub(crate) arena: Arc<SegmentPool>,
+    /// The arena's registration, shared by the transports of a worker.
+    pub(crate) share: Arc<ArenaShare>,
+    pub(crate) zero_copy: ZeroCopy,
+    /// Low-water marks under load.
+    pub(crate) lazy: bool,
+}
+
+/// What the kernel gives, for one log line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Found {
+    rung: Rung,
+    ability: Ability,
+    takes_buffers: bool,
+}
+
+impl fmt::Display for Found {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let receives = if self.takes_buffers { "multishot" } else { "single" };
+        write!(f, "set-up {:?}, {receives} receives, zero-copy sends: {:?}", self.rung, self.ability)
+    }
+}
+
+impl Uring<KernelRing> {
+    /// Makes a ring for the thread that calls, tries it, and makes a transport of it.
+    ///
+    /// # Errors
+    /// The step that the kernel refuses, and its answer.
+    pub(crate) fn open(options: UringOptions) -> Result<(Self, Found), Refusal> {
+        Self::open_from(Rung::NoIndex, true, options)
+    }
+
+    /// The same as on an older kernel: from a lower rung, or without provided buffers.
+    pub(super) fn open_from(
+        rung: Rung,
+        takes_buffers: bool,
+        options: UringOptions,
+    ) -> Result<(Self, Found), Refusal> {
+        let mut ring = KernelRing::from_rung(rung)?;
+        let ability = probe(&mut ring)?;
+        if !takes_buffers {
+            ring.drop_buffers_ring().map_err(|error| ("unregister the ring of buffers", error))?;
+        }
+        let found = Found { rung: ring.rung(), ability, takes_buffers: ring.takes_buffers() };
+        ring.set_arena(ArenaSource { pool: options.arena, share: options.share });
+        let settings = Settings { zero_copy: options.zero_copy, ability, lazy: options.lazy };
+        let uring = Self::new(ring, options.receive, settings).map_err(|error| ("eventfd", error))?;
+        Ok((uring, found))
+    }
+}

@@ -1,0 +1,4 @@
+//! The ring of the kernel, and a scripted one.
+#![allow(clippy::unwrap_used, reason = "a test that can't go on panics")]
+
+mod real;

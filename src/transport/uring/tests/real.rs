@@ -1,0 +1,125 @@
+//! What this kernel does, on every rung of the ladder.
+
+use super::super::arena::ArenaShare;
+use super::super::kernel::{KernelRing, Rung};
+use super::super::low_water;
+use super::super::start::UringOptions;
+use super::super::zero_copy::ZeroCopy;
+use super::super::Uring;
+use crate::memory::{ReceivePool, SegmentPool};
+use crate::transport::{Batch, Close, Completion, ConnectionId, Part, Transport};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::time::Duration;
+
+fn options(slots: u32, zero_copy: ZeroCopy) -> UringOptions {
+    UringOptions {
+        receive: ReceivePool::new(slots).unwrap(),
+        arena: SegmentPool::with_geometry(&[(4096, 64)], 4096, 0).unwrap(),
+        share: Arc::new(ArenaShare::default()),
+        zero_copy,
+        lazy: true,
+    }
+}
+
+fn pair() -> (TcpStream, TcpStream) {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let here = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    (here, listener.accept().unwrap().0)
+}
+
+fn batch(bytes: &[u8]) -> Box<Batch> {
+    let part = Part::Staged(0..bytes.len());
+    Box::new(Batch { staging: bytes.to_vec(), parts: vec![part], bytes: bytes.len() })
+}
+
+/// Bytes that tell their place.
+fn pattern(from: usize, bytes: usize) -> Vec<u8> {
+    (from..from + bytes).map(|at| (at % 251) as u8).collect()
+}
+
+/// Streams `total` bytes from one connection to the other of the same transport, in batches of `each`.
+fn stream(uring: &mut Uring<KernelRing>, total: usize, each: usize) {
+    let (here, there) = pair();
+    let from = uring.attach(here.into()).unwrap();
+    let to = uring.attach(there.into()).unwrap();
+    let (mut sent, mut received, mut recycled, mut batches) = (0, 0, 0, 0);
+    let mut done = Vec::new();
+    let mut may_send = true;
+    let (mut ended, mut closed) = (false, 0);
+    while closed < 2 {
+        if may_send && sent < total {
+            let bytes = each.min(total - sent);
+            uring.send(from, batch(&pattern(sent, bytes)));
+            (sent, may_send, batches) = (sent + bytes, false, batches + 1);
+            if sent == total {
+                uring.close(from, Close::Orderly);
+            }
+        }
+        uring.turn(Some(Duration::from_secs(5)), &mut done).unwrap();
+        assert!(!done.is_empty(), "something comes in time: {sent} {received} {recycled} {uring:?}");
+        for completion in done.drain(..) {
+            match completion {
+                Completion::Received { connection, bytes } => {
+                    assert_eq!(connection, to);
+                    assert_eq!(*bytes, *pattern(received, bytes.len()));
+                    received += bytes.len();
+                }
+                Completion::Sent { connection } => {
+                    assert_eq!(connection, from);
+                    may_send = true;
+                }
+                Completion::Recycled { batch } => {
+                    assert!(batch.bytes <= each);
+                    recycled += 1;
+                }
+                Completion::Eof { connection } => {
+                    assert_eq!(connection, to);
+                    assert_eq!(received, total);
+                    ended = true;
+                    uring.close(to, Close::Orderly);
+                }
+                Completion::Closed { .. } => closed += 1,
+                Completion::Failed { error, .. } => panic!("{error}"),
+            }
+        }
+    }
+    while recycled < batches {
+        uring.turn(Some(Duration::from_secs(5)), &mut done).unwrap();
+        assert!(!done.is_empty(), "every batch is given back");
+        recycled += done.drain(..).filter(|it| matches!(it, Completion::Recycled { .. })).count();
+    }
+    assert!(ended);
+    assert_eq!(uring.counts().calls, 0);
+}
+
+#[test]
+fn bytes_stream_on_every_rung() {
+    for rung in [Rung::NoIndex, Rung::Deferred, Rung::SingleIssuer, Rung::SubmitAll, Rung::Plain] {
+        for takes_buffers in [true, false] {
+            let options = options(4, ZeroCopy::Auto);
+            let pool = options.receive.clone();
+            let (mut uring, found) = Uring::open_from(rung, takes_buffers, options).unwrap();
+            println!("{found}");
+            stream(&mut uring, 8 << 20, 300_000);
+            stream(&mut uring, 100_000, 100);
+            assert_eq!(uring.counts().zero_copy_sends, 0, "loopback is copied anyway");
+            drop(uring);
+            assert_eq!(pool.free(), 4);
+        }
+    }
+}
+
+#[test]
+fn zero_copy_sends_report_their_copies() {
+    let options = options(4, ZeroCopy::Always);
+    let pool = options.receive.clone();
+    let (mut uring, found) = Uring::open(options).unwrap();
+    println!("{found}");
+    stream(&mut uring, 8 << 20, 300_000);
+    let counts = uring.counts();
+    assert!(counts.zero_copy_sends >= 28, "{counts:?}");
+    assert_eq!(counts.zero_copy_copied, counts.zero_copy_sends, "loopback: {counts:?}");
+    drop(uring);
+    assert_eq!(pool.free(), 4);
+}
