@@ -2,3 +2,5 @@
 #![allow(clippy::unwrap_used, reason = "a test that can't go on panics")]
 
 mod real;
+mod script;
+mod scripts;
