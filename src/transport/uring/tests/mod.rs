@@ -2,5 +2,6 @@
 #![allow(clippy::unwrap_used, reason = "a test that can't go on panics")]
 
 mod real;
+mod rules;
 mod script;
 mod scripts;

@@ -151,8 +151,8 @@ impl Script {
         sends.filter_map(|op| stretches(&op.entry)).any(|it| hits(&it)) || self.owed.iter().any(|it| hits(&it.memory))
     }
 
-    pub(super) fn is_idle(&self) -> bool {
-        self.ops.is_empty() && self.owed.is_empty() && self.submissions.is_empty()
+    pub(super) fn time(&self) -> Moment {
+        self.time
     }
 
     fn chance(&mut self, of: usize) -> bool {
@@ -472,7 +472,12 @@ impl Ring for Script {
     }
 
     fn is_due(&self) -> bool {
-        self.completions.len() > self.visible
+        let ready = |op: &Op| match op.entry {
+            Entry::Receive { socket } | Entry::Readable { socket } => self.is_readable(socket),
+            Entry::Writable { .. } | Entry::Send { .. } => true,
+            _ => false,
+        };
+        self.completions.len() > self.visible || !self.owed.is_empty() || self.ops.iter().any(ready)
     }
 
     fn enter(&mut self, wait: Wait) -> io::Result<()> {
@@ -486,7 +491,10 @@ impl Ring for Script {
         if self.chance(25) && !self.past.is_empty() {
             // A completion of an operation that is long over.
             let user_data = self.dice.pick(&self.past);
-            self.completions.push_back(Cqe { user_data, result: 1, flags: 0 });
+            let named = if self.dice.once_in(2) { self.buffers.pop_front() } else { None };
+            let flags = named.map_or(0, |(name, ..)| BUFFER | u32::from(name) << 16);
+            let result = if named.is_some() { -libc::ECANCELED } else { 1 };
+            self.completions.push_back(Cqe { user_data, result, flags });
         }
         let steps = if self.calm { 4 } else { self.dice.below(4) };
         let moved = (0..steps).filter(|_| self.move_on()).count();
