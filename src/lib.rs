@@ -73,6 +73,8 @@ pub use subpartition::{
     Account, Amount, BeforeFirstBind, DroppedEvents, Flush, Losses, Phase, Policies, WhenAbsent, WhenFull,
     WhenRetained,
 };
+#[cfg(not(loom))]
+pub use transport::{Io, TransportError, UnknownIo, ZeroCopy};
 pub use worker::{StartError, Worker, WorkerBuilder, WorkerSnapshot};
 pub use writer::{
     Broadcast, Finish, Forward, Hash, Partitioner, Reach, RecordSink, RecordWriter, RoundRobin, SendEvent,
