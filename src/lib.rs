@@ -54,7 +54,7 @@ mod sync;
 mod test_size;
 #[cfg(not(loom))]
 mod transport;
-#[cfg(not(loom))]
+#[cfg_attr(loom, allow(dead_code, reason = "the models know nothing of frames"))]
 mod wire;
 #[cfg(not(loom))]
 mod worker;
@@ -75,7 +75,8 @@ pub use memory::{Census, ClassCensus, MemoryConfig, MemoryError, SegmentClass};
 #[cfg(not(loom))]
 pub use net::NetSnapshot;
 pub use partition::{
-    ChannelDescriptor, CreateError, Location, PartitionConfig, PartitionSnapshot, SubpartitionSnapshot,
+    ChannelDescriptor, CreateError, DescriptorError, Location, PartitionConfig, PartitionSnapshot,
+    SubpartitionSnapshot,
 };
 pub use record::RecordLayout;
 pub use subpartition::{

@@ -166,7 +166,7 @@ impl NetCore {
                 Command::Open(channel) => self.open(channel),
                 Command::Adopt(adopted) => self.adopt(*adopted, transport),
                 Command::DialFailed { peer, reason } => self.dial_failed(peer, &reason),
-                Command::PeerDead(worker) => self.peer_dead(worker, transport),
+                Command::PeerDead(worker, reason) => self.peer_dead(worker, reason, transport),
                 Command::Stop(deadline) => self.stop(deadline, transport),
             }
         }
@@ -295,11 +295,11 @@ impl NetCore {
         }
     }
 
-    fn peer_dead<T: Transport>(&mut self, worker: WorkerId, transport: &mut T) {
+    fn peer_dead<T: Transport>(&mut self, worker: WorkerId, reason: &str, transport: &mut T) {
         let of_it = |(_, connection): &(usize, &Connection)| connection.agreed.peer_worker == worker;
         let dead: Vec<_> = self.connections.iter().filter(of_it).map(|(_, live)| live.id).collect();
         for id in dead {
-            self.lose(id, "the worker at the other end is dead", Close::Abortive, transport);
+            self.lose(id, &format!("{worker} is dead: {reason}"), Close::Abortive, transport);
         }
     }
 

@@ -45,8 +45,8 @@ pub(crate) enum Command {
     Adopt(Box<Adopted>),
     /// The control thread could not reach a peer.
     DialFailed { peer: RemoteAddress, reason: Arc<str> },
-    /// A worker is dead: its connections end now.
-    PeerDead(WorkerId),
+    /// A worker is dead, for this reason: its connections end now.
+    PeerDead(WorkerId, &'static str),
     /// End everything in order, and at the latest after so long.
     Stop(Duration),
 }
@@ -119,6 +119,11 @@ impl Endpoint {
         self.commands.push(command)
     }
 
+    /// Whether its thread has ended.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.commands.is_closed()
+    }
+
     /// A node for a channel that this thread will feed.
     fn channel_node(&self) -> Arc<ReadyNode> {
         // Relaxed: a name, and two that live at once differ: 2^31 of them never do.
@@ -163,7 +168,7 @@ impl Endpoints {
             // Closed: it has ended already. A full queue can't last: its thread obeys as long as it lives.
             let mut command = Command::Stop(patience);
             while let Err(back) = endpoint.send(command) {
-                if endpoint.commands.is_closed() {
+                if endpoint.is_closed() {
                     break;
                 }
                 command = back;

@@ -35,6 +35,6 @@ mod serving;
 mod timers;
 
 pub(crate) use core::NetCore;
-pub(crate) use driver::drive;
 pub use counts::NetSnapshot;
+pub(crate) use driver::drive;
 pub(crate) use endpoint::{Adopted, Command, Dial, Endpoint, Endpoints};

@@ -21,7 +21,7 @@ mod waiting;
 
 pub use config::{CreateError, PartitionConfig};
 pub(crate) use descriptor::Home;
-pub use descriptor::{ChannelDescriptor, Location};
+pub use descriptor::{ChannelDescriptor, DescriptorError, Location};
 pub(crate) use manager::{BindOutcome, BoundView, Manager, WaitLimits};
 #[allow(unused_imports, reason = "on its way to `net`")]
 pub(crate) use network::{Network, OpenChannel, OpenError};

@@ -7,9 +7,9 @@ mod liveness;
 mod network;
 mod settings;
 mod snapshot;
-mod threads;
 #[cfg(all(test, not(loom)))]
 mod tests;
+mod threads;
 
 pub use snapshot::{NetworkSnapshot, PeerSnapshot, PeerState, WorkerSnapshot};
 
@@ -26,12 +26,12 @@ use crate::writer::RecordWriter;
 use clock::WorkerClock;
 use control::ControlHandle;
 use network::NetworkSettings;
-use threads::{Drive, Threads};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 use thiserror::Error;
+use threads::{Drive, Threads};
 
 /// How long a shutdown sleeps between two looks at what still drains.
 const DRAIN_LOOK: Duration = Duration::from_millis(1);

@@ -1,8 +1,8 @@
 //! The network threads of a worker: started, told by the control thread, ended.
 
 use super::StartError;
-use super::control::{Adopted, ControlHandle, DialError, DialQueue, EndpointPort};
-use crate::id::{RemoteAddress, WorkerId};
+use super::control::{Adopted, ControlHandle, DialError, DialQueue, EndpointPort, News};
+use crate::id::RemoteAddress;
 use crate::memory::ReceivePool;
 use crate::metrics::cold_event;
 use crate::net::{self, Command, Dial, Endpoint, Endpoints, NetCore, NetSnapshot, drive};
@@ -154,30 +154,35 @@ fn run(
 #[derive(Debug)]
 struct Port(Arc<Endpoint>);
 
-impl Port {
-    fn send(&self, command: Command) {
-        if self.0.send(command).is_err() {
-            cold_event!(warn, endpoint = self.0.number(), "a network thread has too much to do, or has ended");
-        }
-    }
-}
-
 impl EndpointPort for Port {
-    fn adopt(&self, adopted: Adopted) {
-        let Adopted { socket, agreed, peer, dialled } = adopted;
-        self.send(Command::Adopt(Box::new(net::Adopted { socket, agreed, dialled, from: peer })));
-    }
-
-    fn dial_failed(&self, peer: RemoteAddress, error: DialError) {
-        self.send(Command::DialFailed { peer, reason: error.to_string().into() });
-    }
-
-    fn control_lost(&self, _worker: WorkerId) {
-        // Nothing is held back for a connection that was lost: its channels have been told.
-    }
-
-    fn peer_dead(&self, worker: WorkerId, _reason: &'static str) {
-        self.send(Command::PeerDead(worker));
+    fn tell(&self, news: News) -> Result<(), News> {
+        let command = match news {
+            News::Adopt(adopted) => {
+                let Adopted { socket, agreed, peer, dialled } = *adopted;
+                Command::Adopt(Box::new(net::Adopted { socket, agreed, dialled, from: peer }))
+            }
+            News::DialFailed { peer, error } => {
+                Command::DialFailed { peer, reason: error.to_string().into() }
+            }
+            // Nothing is held back for a connection that was lost: its channels have been told.
+            News::ControlLost(_) => return Ok(()),
+            News::PeerDead(worker, reason) => Command::PeerDead(worker, reason),
+        };
+        match self.0.send(command) {
+            Ok(()) => Ok(()),
+            // It has ended.
+            Err(_) if self.0.is_closed() => Ok(()),
+            Err(Command::Adopt(adopted)) => {
+                let net::Adopted { socket, agreed, dialled, from } = *adopted;
+                Err(News::Adopt(Box::new(Adopted { socket, agreed, peer: from, dialled })))
+            }
+            Err(Command::DialFailed { peer, reason }) => {
+                let error = DialError::Io(std::io::Error::other(String::from(&*reason)));
+                Err(News::DialFailed { peer, error })
+            }
+            Err(Command::PeerDead(worker, reason)) => Err(News::PeerDead(worker, reason)),
+            Err(Command::Open(_) | Command::Stop(_)) => Ok(()),
+        }
     }
 }
 

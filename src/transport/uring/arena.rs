@@ -19,12 +19,25 @@ const REGION_BYTES: usize = 1 << 30;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Arena {
     addresses: Range<usize>,
+    /// Why nothing is registered.
+    note: Option<String>,
 }
 
 impl Arena {
     /// All of it is registered.
     pub(crate) fn registered(addresses: Range<usize>) -> Self {
-        Self { addresses }
+        Self { addresses, note: None }
+    }
+
+    fn refused(note: String) -> Self {
+        cold_event!(warn, %note, "arena");
+        Self { note: Some(note), ..Self::default() }
+    }
+
+    /// The one line that was said of it, if nothing is registered.
+    #[cfg(all(test, not(loom)))]
+    pub(crate) fn note(&self) -> Option<&str> {
+        self.note.as_deref()
     }
 
     pub(crate) fn is_registered(&self) -> bool {
@@ -82,28 +95,18 @@ impl ArenaSource {
         let addresses = self.pool.addresses();
         let bytes = addresses.len();
         if let Err(error) = self.share_or_register(&ring.submitter(), &addresses) {
-            if error.raw_os_error() == Some(libc::ENOMEM) {
-                let limit = memory_lock_limit();
-                let missing = (bytes as u64).saturating_sub(limit);
-                cold_event!(
-                    warn,
-                    bytes,
-                    limit,
-                    missing,
-                    "the arena isn't registered: the limit of locked memory (RLIMIT_MEMLOCK) is too low by \
-                     `missing` bytes or more; sends are plain ones"
-                );
-            } else {
-                cold_event!(warn, %error, bytes, "the arena isn't registered; sends are plain ones");
-            }
-            return Arena::default();
+            return Arena::refused(match (error.raw_os_error(), memory_lock_limit()) {
+                (Some(libc::ENOMEM), Some(limit)) => format!(
+                    "the arena's {bytes} bytes are not registered, sends are plain ones: the limit of locked \
+                     memory (RLIMIT_MEMLOCK) is {limit} bytes, raise it by {} or more",
+                    (bytes as u64).saturating_sub(limit).max(4096)
+                ),
+                _ => format!("the arena's {bytes} bytes are not registered, sends are plain ones: {error}"),
+            });
         }
         match probe::send_from_region(ring, addresses.start) {
             Ok(()) => Arena::registered(addresses),
-            Err((step, error)) => {
-                cold_event!(info, step, %error, "sends from registered memory are refused; they are plain ones");
-                Arena::default()
-            }
+            Err((step, error)) => Arena::refused(format!("{step} is refused, sends are plain ones: {error}")),
         }
     }
 
@@ -138,7 +141,7 @@ fn register(ring: &Submitter<'_>, addresses: &Range<usize>) -> io::Result<()> {
     unsafe { ring.register_buffers(&regions) }
 }
 
-/// The soft limit of locked memory, in bytes.
-fn memory_lock_limit() -> u64 {
-    rustix::process::getrlimit(rustix::process::Resource::Memlock).current.unwrap_or(u64::MAX)
+/// The limit of locked memory in bytes, if there is one.
+fn memory_lock_limit() -> Option<u64> {
+    rustix::process::getrlimit(rustix::process::Resource::Memlock).current
 }

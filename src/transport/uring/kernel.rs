@@ -18,10 +18,9 @@ use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::ptr::NonNull;
 use std::time::Duration;
 
-/// Places of the submission queue.
-const SUBMISSIONS: u32 = 256;
-/// Places of the completion queue. What comes beyond is kept by the kernel.
-const COMPLETIONS: u32 = 4096;
+/// Places of the submission and the completion queue; what comes beyond waits here or is kept by the kernel. The
+/// smaller ones are for users with little locked memory, against which the queues count.
+const QUEUES: [(u32, u32); 3] = [(256, 4096), (64, 512), (16, 64)];
 /// The group of provided buffers; a ring has one.
 const GROUP: u16 = 1;
 /// `IORING_SEND_ZC_REPORT_USAGE`.
@@ -48,9 +47,9 @@ pub(crate) enum Rung {
 impl Rung {
     const ALL: [Self; 5] = [Self::NoIndex, Self::Deferred, Self::SingleIssuer, Self::SubmitAll, Self::Plain];
 
-    fn builder(self) -> Builder {
+    fn builder(self, completions: u32) -> Builder {
         let mut builder = IoUring::builder();
-        builder.dontfork().setup_cqsize(COMPLETIONS).setup_clamp();
+        builder.dontfork().setup_cqsize(completions).setup_clamp();
         if self <= Self::SubmitAll {
             builder.setup_submit_all();
         }
@@ -87,12 +86,19 @@ impl KernelRing {
 
     pub(super) fn from_rung(first: Rung) -> Result<Self, (&'static str, io::Error)> {
         let mut refusal = io::Error::from_raw_os_error(libc::EINVAL);
-        for rung in Rung::ALL.into_iter().filter(|rung| *rung >= first) {
-            match rung.builder().build(SUBMISSIONS) {
-                Ok(ring) => return Self::with(ring, rung),
-                // Only an unknown flag is answered so; another errno would be the same one step below.
-                Err(error) if error.raw_os_error() == Some(libc::EINVAL) => refusal = error,
-                Err(error) => return Err(("io_uring_setup", error)),
+        for (submissions, completions) in QUEUES {
+            for rung in Rung::ALL.into_iter().filter(|rung| *rung >= first) {
+                match rung.builder(completions).build(submissions) {
+                    Ok(ring) => return Self::with(ring, rung),
+                    Err(error) => refusal = error,
+                }
+                // An unknown flag is answered by `EINVAL`; any other errno would be the same one step below.
+                if refusal.raw_os_error() != Some(libc::EINVAL) {
+                    break;
+                }
+            }
+            if refusal.raw_os_error() != Some(libc::ENOMEM) {
+                break;
             }
         }
         Err(("io_uring_setup", refusal))
@@ -113,6 +119,11 @@ impl KernelRing {
 
     pub(super) fn rung(&self) -> Rung {
         self.rung
+    }
+
+    /// Places of the completion queue.
+    pub(super) fn completions(&self) -> u32 {
+        self.ring.params().cq_entries()
     }
 
     /// Sets up the ring of provided buffers.

@@ -30,12 +30,17 @@ pub(crate) struct Found {
     rung: Rung,
     ability: Ability,
     takes_buffers: bool,
+    completions: u32,
 }
 
 impl fmt::Display for Found {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let receives = if self.takes_buffers { "multishot" } else { "single" };
-        write!(f, "set-up {:?}, {receives} receives, zero-copy sends: {:?}", self.rung, self.ability)
+        let Self { rung, ability, completions, .. } = self;
+        write!(
+            f,
+            "set-up {rung:?}, {completions} completions, {receives} receives, zero-copy sends: {ability:?}"
+        )
     }
 }
 
@@ -59,7 +64,8 @@ impl Uring<KernelRing> {
         if !takes_buffers {
             ring.drop_buffers_ring().map_err(|error| ("unregister the ring of buffers", error))?;
         }
-        let found = Found { rung: ring.rung(), ability, takes_buffers: ring.takes_buffers() };
+        let (rung, takes_buffers, completions) = (ring.rung(), ring.takes_buffers(), ring.completions());
+        let found = Found { rung, ability, takes_buffers, completions };
         ring.set_arena(ArenaSource { pool: options.arena, share: options.share });
         let settings = Settings { zero_copy: options.zero_copy, ability, lazy: options.lazy };
         let uring = Self::new(ring, options.receive, settings).map_err(|error| ("eventfd", error))?;
