@@ -135,7 +135,12 @@ impl<T: Transport> Side<T> {
 
     /// A batch for a connection that may not exist any more.
     pub(super) fn send_in_vain(&mut self, id: ConnectionId) {
-        let batch = Batch { staging: vec![7; 100], parts: vec![Part::Staged(0..100)], bytes: 100 };
+        let batch = Batch {
+            staging: vec![7; 100],
+            parts: vec![Part::Staged(0..100)],
+            bytes: 100,
+            returns: Vec::new(),
+        };
         self.hand_over(id, Box::new(batch));
     }
 
