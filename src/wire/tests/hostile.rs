@@ -201,7 +201,7 @@ fn fields_are_what_they_can_be() {
     assert_eq!(changed(&Frame::Event(event), 24, 8), refused("the kind of an event", 8));
     let error = BindError::DuplicateAttempt { attempt: Attempt(1) };
     let refusal = Frame::Refused(Refused { stream: StreamId(0), error });
-    assert_eq!(changed(&refusal, 4, 9), refused("the kind of a refusal", 9));
+    assert_eq!(changed(&refusal, 4, 10), refused("the kind of a refusal", 10));
 }
 
 #[test]

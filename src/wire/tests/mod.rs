@@ -114,6 +114,7 @@ fn bind_error() -> impl Strategy<Value = BindError> {
         any::<usize>().prop_map(|waiting| BindError::TooManyWaiting { waiting }),
         attempts().prop_map(|(newer, _)| BindError::Superseded { newer }),
         cause().prop_map(|cause| BindError::Released { cause }),
+        address().prop_map(|peer| BindError::NoNetwork { peer }),
         (what, text(), text()).prop_map(|(what, partition, descriptor)| BindError::Layout {
             what,
             partition: partition.into(),
