@@ -3,6 +3,7 @@
 //! Reading exactly one frame is what makes a socket fit to be handed over: whatever comes behind the handshake stays
 //! in the kernel, for who reads there next.
 
+use crate::metrics::cold_event;
 use crate::wire::{self, CRC_BYTES, HEADER_BYTES, Limits, MESSAGE_BYTES_MAX, WireError};
 use mio::net::TcpStream;
 use std::io::{self, ErrorKind, Read, Write};
@@ -13,10 +14,6 @@ pub(super) const FRAME_BYTES_MAX: usize = HEADER_BYTES + CRC_BYTES + MESSAGE_BYT
 
 /// The most that waits to be sent on one connection: who doesn't read doesn't make us collect.
 const OUT_BYTES_MAX: usize = FRAME_BYTES_MAX;
-
-/// How much of what nobody will read is read away before a socket is closed. With unread bytes the kernel would
-/// answer by a reset, which may overtake the REJECT on its way.
-const DRAIN_BYTES: usize = 64 * 1024;
 
 /// Control connections carry no data.
 const LIMITS: Limits = Limits::Session { payload_bytes_max: 0 };
@@ -136,15 +133,12 @@ impl FrameStream {
 
     /// Closes the connection so that what was queued arrives, if the other end is willing. Waits for nothing.
     pub(super) fn close(mut self) {
-        // The connection ends here either way: what can't be said any more isn't.
-        let said = self.flush().is_ok_and(|all| all) && self.stream.shutdown(Shutdown::Write).is_ok();
-        let mut chunk = [0; 4096];
-        let mut left = DRAIN_BYTES;
-        while said && left > 0 {
-            match self.stream.read(&mut chunk) {
-                Ok(count) if count > 0 => left = left.saturating_sub(count),
-                _ => return,
-            }
+        // The end of the stream goes ahead of the reset that the kernel sends where bytes were left unread: the
+        // other end reads what was said, and then the end. What can't be said any more isn't.
+        if self.flush().is_ok_and(|all| all)
+            && let Err(error) = self.stream.shutdown(Shutdown::Write)
+        {
+            cold_event!(debug, error = %error, "closed by the peer first");
         }
     }
 }

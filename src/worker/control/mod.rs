@@ -35,8 +35,7 @@ mod tell;
 mod tests;
 mod turn;
 
-#[allow(unused_imports, reason = "on their way to `net`")]
-pub(crate) use port::{Adopted, DialError, DialQueue, DialRefused, EndpointPort, Endpoints, News};
+pub(crate) use port::{Adopted, DialError, DialQueue, EndpointPort, Endpoints, News};
 
 use crate::clock::{Clock, Moment};
 use crate::id::WorkerId;
@@ -208,7 +207,7 @@ pub(super) fn start(
 }
 
 impl ControlHandle {
-    /// This worker's name for this run.
+    #[cfg(test)]
     pub(crate) fn worker(&self) -> WorkerId {
         self.worker
     }

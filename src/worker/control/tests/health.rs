@@ -148,6 +148,23 @@ fn a_cut_control_connection_is_made_again_and_accuses_nobody() {
 }
 
 #[test]
+fn a_peer_that_ends_every_control_connection_is_not_dialled_without_a_pause() {
+    let rig = Rig::start(&patient());
+    let impostor = Impostor::new(7);
+    let (_data, mut control) = impostor.meet(&rig);
+    let start = Instant::now();
+    let mut dials = 0;
+    while start.elapsed() < INTERVAL * 6 {
+        drop(control);
+        control = impostor.welcome().0;
+        dials += 1;
+    }
+    // A quarter of an interval lies between two; the first came after a long connection.
+    let most = start.elapsed().as_millis() / (INTERVAL.as_millis() / 4) + 1;
+    assert!(dials >= 3 && dials <= most, "{dials} dials, {most} at most");
+}
+
+#[test]
 fn a_peer_whose_port_refuses_behind_the_end_of_its_connection_is_dead_at_once() {
     let rig = Rig::start(&patient());
     let impostor = Impostor::new(7);

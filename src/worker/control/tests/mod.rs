@@ -11,6 +11,7 @@ mod garbage;
 mod health;
 mod load;
 
+use super::port::DialRefused;
 use super::*;
 use crate::clock::Clock;
 use crate::id::RemoteAddress;
