@@ -1,7 +1,8 @@
 //! A channel's reader: over memory of this worker, or over what the network brings.
 //!
-//! An enum and no trait object: the way of nearly all records is one branch that is always guessed right, and
-//! the rest inlines.
+//! An enum and no trait object: the way of nearly all records is one branch that is always guessed right. The
+//! local side inlines into the task's own loop; the remote side is a call, or both together would be too long
+//! to inline.
 
 use crate::event::PriorityEvent;
 use crate::inbox::RemoteReader;
@@ -30,7 +31,10 @@ impl Reader {
     /// The next record if it lies whole at hand, and less than `bytes_end` was yielded of the bind.
     #[inline]
     pub(super) fn next_whole(&mut self, bytes_end: u64) -> bool {
-        ask!(self, reader => reader.yielded_bytes() < bytes_end && reader.next_whole())
+        match self {
+            Self::Local(reader) => reader.yielded_bytes() < bytes_end && reader.next_whole(),
+            Self::Remote(reader) => next_whole_remote(reader, bytes_end),
+        }
     }
 
     #[inline]
@@ -48,7 +52,7 @@ impl Reader {
     pub(super) fn current(&self) -> &[u8] {
         match self {
             Self::Local(reader) => reader.current().bytes(),
-            Self::Remote(reader) => reader.current(),
+            Self::Remote(reader) => current_remote(reader),
         }
     }
 
@@ -114,4 +118,14 @@ impl Reader {
             Self::Remote(_) => None,
         }
     }
+}
+
+#[inline(never)]
+fn next_whole_remote(reader: &mut RemoteReader, bytes_end: u64) -> bool {
+    reader.yielded_bytes() < bytes_end && reader.next_whole()
+}
+
+#[inline(never)]
+fn current_remote(reader: &RemoteReader) -> &[u8] {
+    reader.current()
 }
