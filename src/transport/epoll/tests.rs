@@ -7,7 +7,7 @@ use crate::transport::Part;
 use crate::transport::tests::backend::{EpollBackend, tcp_pair};
 use crate::transport::tests::rig::Rig;
 use rustix::net::sockopt;
-use std::io::Write;
+use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::os::fd::{AsFd, AsRawFd};
 
@@ -191,6 +191,6 @@ fn a_transport_that_is_dropped_resets_its_connections() {
     let (ours, theirs) = tcp_pair();
     epoll.attach(ours).unwrap();
     drop(epoll);
-    let read = std::io::Read::read(&mut TcpStream::from(theirs), &mut [0; 10]);
+    let read = TcpStream::from(theirs).read(&mut [0; 10]);
     assert_eq!(read.unwrap_err().kind(), io::ErrorKind::ConnectionReset);
 }
