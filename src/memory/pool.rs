@@ -348,7 +348,8 @@ impl SegmentPool {
     /// Where the arena lies, for who registers it with the kernel.
     #[allow(dead_code, reason = "transports use it, which models don't know")]
     pub(crate) fn addresses(&self) -> Range<usize> {
-        let bytes = self.classes.iter().map(|class| class.segment_bytes * class.count as usize).sum::<usize>();
+        let bytes =
+            self.classes.iter().map(|class| class.segment_bytes * class.count as usize).sum::<usize>();
         let base = self._backing.base().map_or(0, |base| base.as_ptr().expose_provenance());
         base..base + bytes
     }

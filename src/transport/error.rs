@@ -7,7 +7,9 @@ use std::io;
 #[non_exhaustive]
 pub enum TransportError {
     /// io_uring was asked for, and the kernel refuses it.
-    #[error("io_uring is refused at the step \"{step}\": {source}; {advice}, or ask for Io::Auto or Io::Epoll")]
+    #[error(
+        "io_uring is refused at the step \"{step}\": {source}; {advice}, or ask for Io::Auto or Io::Epoll"
+    )]
     Uring {
         /// What was tried when it was refused.
         step: &'static str,

@@ -16,6 +16,7 @@ mod epoll;
 mod error;
 #[cfg(all(test, not(loom)))]
 pub(crate) mod fake;
+mod open;
 mod sending;
 mod table;
 #[cfg(all(test, not(loom)))]
@@ -29,6 +30,13 @@ use std::task::Waker;
 use std::time::Duration;
 
 pub(crate) use epoll::Epoll;
+pub use error::TransportError;
+#[allow(unused_imports, reason = "on their way to `net`")]
+pub(crate) use open::{AnyTransport, Opened, open};
+pub use open::{Io, UnknownIo};
+pub use uring::ZeroCopy;
+#[allow(unused_imports, reason = "on their way to `net`")]
+pub(crate) use uring::{ArenaShare, UringOptions};
 
 /// Names a connection of one transport; never used twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

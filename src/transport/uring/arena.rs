@@ -52,7 +52,8 @@ impl Arena {
 
     /// The region that all of these stretches lie in.
     pub(crate) fn region_of(&self, stretches: &[libc::iovec]) -> Option<u16> {
-        let mut regions = stretches.iter().map(|stretch| self.region(stretch.iov_base.addr(), stretch.iov_len));
+        let mut regions =
+            stretches.iter().map(|stretch| self.region(stretch.iov_base.addr(), stretch.iov_len));
         let first = regions.next()??;
         regions.all(|region| region == Some(first)).then_some(first)
     }

@@ -6,9 +6,9 @@ use crate::clock::{Moment, Monotonic};
 use crate::sync::publish_to_kernel;
 use io_uring::types::{BufRingEntry, CancelBuilder, Fd, SubmitArgs, Timespec};
 use io_uring::{Builder, IoUring, opcode, squeue};
+use memmap2::{Advice, MmapOptions, MmapRaw};
 use rustix::net::Shutdown;
 use rustix::net::sockopt::set_socket_linger;
-use memmap2::{Advice, MmapOptions, MmapRaw};
 use std::fmt;
 use std::io;
 use std::marker::PhantomData;
@@ -106,7 +106,8 @@ impl KernelRing {
 
     fn with(ring: IoUring, rung: Rung) -> Result<Self, (&'static str, io::Error)> {
         let params = ring.params();
-        let complete = params.is_feature_nodrop() && params.is_feature_ext_arg() && params.is_feature_fast_poll();
+        let complete =
+            params.is_feature_nodrop() && params.is_feature_ext_arg() && params.is_feature_fast_poll();
         if !complete {
             let source = io::Error::from_raw_os_error(libc::EOPNOTSUPP);
             return Err(("features of io_uring (NODROP, FAST_POLL, EXT_ARG)", source));
@@ -226,8 +227,7 @@ impl Ring for KernelRing {
         }
         // `GETEVENTS` also where nothing is waited for: it is what runs deferred work.
         // SAFETY: the arguments are of the type that `EXT_ARG` means, and live until the call returns.
-        let result =
-            unsafe { self.ring.submitter().enter(queued, want, GET_EVENTS | EXTENDED, Some(&args)) };
+        let result = unsafe { self.ring.submitter().enter(queued, want, GET_EVENTS | EXTENDED, Some(&args)) };
         match result {
             Ok(_) => Ok(()),
             // The wait is over, or completions have to be reaped first. An entry that the kernel took is gone

@@ -1,6 +1,6 @@
 //! Batches in the kernel's hands.
 
-use crate::transport::{Batch, ConnectionId, Part};
+use crate::transport::{Batch, ConnectionId};
 use std::ptr;
 
 /// The most stretches of memory that one send takes (`IOV_MAX`).
@@ -43,10 +43,7 @@ impl Outgoing {
         (self.connection, self.first, self.ops, self.over) = (connection, 0, 0, false);
         self.stretches.clear();
         self.stretches.extend(batch.parts.iter().map(|part| {
-            let bytes: &[u8] = match part {
-                Part::Staged(range) => &batch.staging[range.clone()],
-                Part::Segment(lent) => lent,
-            };
+            let bytes = part.of(&batch.staging);
             libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() }
         }));
         self.stretches.retain(|stretch| stretch.iov_len > 0);

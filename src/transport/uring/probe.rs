@@ -85,7 +85,8 @@ fn try_all(trial: &mut Trial<'_>, scratch: NonNull<Scratch>) -> Result<Ability, 
     let (from, to) = (here.as_raw_fd(), there.as_raw_fd());
     // SAFETY: the scratch memory is valid until nothing is under way.
     let message = unsafe { &raw const (*scratch.as_ptr()).message };
-    let send = |trial: &mut Trial<'_>, zero_copy| trial.begin(Entry::Send { socket: from, message, zero_copy });
+    let send =
+        |trial: &mut Trial<'_>, zero_copy| trial.begin(Entry::Send { socket: from, message, zero_copy });
     let plain = send(trial, None).and_then(|op| trial.result(op));
     plain.map_err(|error| ("SENDMSG", error))?;
     receive(trial, to, scratch)?;
@@ -112,8 +113,11 @@ fn receive(trial: &mut Trial<'_>, socket: i32, scratch: NonNull<Scratch>) -> Res
         trial.until(|trial| !trial.seen[op].is_empty()).map_err(|error| (step, error))?;
         let came = trial.seen[op][0].result == 1 && trial.seen[op][0].flags & BUFFER != 0;
         if came && !trial.is_over(op) {
-            let cancel = trial.begin(Entry::CancelSocket { socket }).map_err(|error| ("ASYNC_CANCEL", error))?;
-            trial.until(|trial| trial.is_over(op) && trial.is_over(cancel)).map_err(|it| ("ASYNC_CANCEL", it))?;
+            let cancel =
+                trial.begin(Entry::CancelSocket { socket }).map_err(|error| ("ASYNC_CANCEL", error))?;
+            trial
+                .until(|trial| trial.is_over(op) && trial.is_over(cancel))
+                .map_err(|it| ("ASYNC_CANCEL", it))?;
         }
         if came {
             return Ok(());

@@ -1,10 +1,10 @@
 //! The receiving half: buffers out and back, and what each completion of a receive means.
 
+use super::Uring;
 use super::connection::Receiving;
 use super::low_water::MARK;
 use super::op::{Op, OpName};
 use super::ring::{BUFFERS, Cqe, Entry, Ring};
-use super::Uring;
 use crate::clock::Moment;
 use crate::memory::{Lent, ReceiveBuffer, ReceivePool};
 use crate::transport::{Completion, ConnectionId};
@@ -69,7 +69,7 @@ impl<R: Ring> Uring<R> {
             self.provide_all();
         }
         let starves = self.ring.takes_buffers() && self.buffers.given() == 0;
-        let Some(connection) = self.connections.get(id) else { return };
+        let Some(connection) = self.connections.get_mut(id) else { return };
         if connection.receiving == Receiving::Over {
             return;
         }
@@ -91,7 +91,8 @@ impl<R: Ring> Uring<R> {
     pub(super) fn readable(&mut self, id: ConnectionId, cqe: &Cqe, done: &mut Vec<Completion>) {
         match cqe.errno() {
             // Cancelled by ourselves, and then it is over; else `arm` looks after it.
-            Some(libc::ECANCELED) if self.connections.get(id).is_none_or(|it| it.is_cancelling() || it.failed) => {}
+            Some(libc::ECANCELED)
+                if self.connections.get_mut(id).is_none_or(|it| it.is_cancelling() || it.failed) => {}
             Some(errno) if ![libc::ECANCELED, libc::EINTR, libc::EAGAIN].contains(&errno) => {
                 self.fail(id, io::Error::from_raw_os_error(errno), done);
             }
@@ -101,7 +102,7 @@ impl<R: Ring> Uring<R> {
     }
 
     fn receive_once(&mut self, id: ConnectionId) {
-        let Some(connection) = self.connections.get(id) else { return };
+        let Some(connection) = self.connections.get_mut(id) else { return };
         if connection.receiving == Receiving::Over {
             return;
         }
@@ -112,7 +113,7 @@ impl<R: Ring> Uring<R> {
         };
         let (base, bytes) = spare(&mut buffer);
         let entry = Entry::ReceiveOnce { socket, base, bytes };
-        if let Some(connection) = self.connections.get(id) {
+        if let Some(connection) = self.connections.get_mut(id) {
             connection.receiving = Receiving::Armed;
         }
         self.submit_for(id, entry, Op::ReceiveOnce { connection: id, buffer });
@@ -120,7 +121,7 @@ impl<R: Ring> Uring<R> {
 
     fn starve(&mut self, id: ConnectionId) {
         self.counts.starved += 1;
-        if let Some(connection) = self.connections.get(id) {
+        if let Some(connection) = self.connections.get_mut(id) {
             connection.receiving = Receiving::Starved;
             self.starved.push_back(id);
         }
@@ -128,7 +129,7 @@ impl<R: Ring> Uring<R> {
 
     /// Gives the kernel the buffers that it should have.
     fn provide_all(&mut self) {
-        let wanted = (BUFFERS_EACH * self.connections.len()).clamp(BUFFERS_MIN, usize::from(BUFFERS));
+        let wanted = (BUFFERS_EACH * self.attached).clamp(BUFFERS_MIN, usize::from(BUFFERS));
         while self.buffers.given() < wanted {
             let Some(buffer) = self.buffers.take() else { break };
             let Some(name) = self.buffers.names.pop() else { break };
@@ -177,7 +178,7 @@ impl<R: Ring> Uring<R> {
                 self.buffers.rests.push(buffer);
             }
             let Some(id) = self.starved.pop_front() else { return };
-            let waits = self.connections.get(id).is_some_and(|it| it.receiving == Receiving::Starved);
+            let waits = self.connections.get_mut(id).is_some_and(|it| it.receiving == Receiving::Starved);
             if waits && gives {
                 self.arm(id);
             } else if waits {
@@ -217,7 +218,7 @@ impl<R: Ring> Uring<R> {
             (None, None) if cqe.result == 0 => self.end_of_stream(id, done),
             // No buffer was free. Nothing is lost: the bytes lie in the socket.
             (None, Some(libc::ENOBUFS)) if over => {
-                if self.connections.get(id).is_some_and(|it| it.receiving != Receiving::Over) {
+                if self.connections.get_mut(id).is_some_and(|it| it.receiving != Receiving::Over) {
                     self.starve(id);
                 }
             }
@@ -256,7 +257,7 @@ impl<R: Ring> Uring<R> {
 
     /// The kernel gave up waiting (a socket that doesn't wait, or want of memory): it says when it is time.
     fn await_readable(&mut self, id: ConnectionId) {
-        let Some(connection) = self.connections.get(id) else { return };
+        let Some(connection) = self.connections.get_mut(id) else { return };
         if connection.receiving != Receiving::Over {
             let socket = connection.fd();
             self.submit_for(id, Entry::Readable { socket }, Op::Readable { connection: id });
@@ -265,7 +266,7 @@ impl<R: Ring> Uring<R> {
 
     fn deliver(&mut self, id: ConnectionId, lent: Lent, done: &mut Vec<Completion>) {
         let now = self.ring.now();
-        let Some(connection) = self.connections.get(id) else { return };
+        let Some(connection) = self.connections.get_mut(id) else { return };
         self.counts.received += lent.len() as u64;
         if connection.receiving == Receiving::Over {
             return;
@@ -286,7 +287,7 @@ impl<R: Ring> Uring<R> {
     }
 
     fn end_of_stream(&mut self, id: ConnectionId, done: &mut Vec<Completion>) {
-        let Some(connection) = self.connections.get(id) else { return };
+        let Some(connection) = self.connections.get_mut(id) else { return };
         if connection.receiving == Receiving::Over {
             return;
         }
@@ -301,7 +302,10 @@ impl<R: Ring> Uring<R> {
     pub(super) fn lower_due(&mut self, now: Moment) {
         for at in (0..self.lazy.len()).rev() {
             let id = self.lazy[at];
-            let due = self.connections.get(id).is_none_or(|it| it.low_water.deadline().is_none_or(|at| at <= now));
+            let due = self
+                .connections
+                .get_mut(id)
+                .is_none_or(|it| it.low_water.deadline().is_none_or(|at| at <= now));
             if due {
                 self.lazy.swap_remove(at);
                 self.lower(id, now);
@@ -318,7 +322,7 @@ impl<R: Ring> Uring<R> {
     /// The kernel says at once if there is anything. It refuses no mark of 1 where it took a higher one; were it
     /// to, the connection could hang, so that is its end.
     fn lower(&mut self, id: ConnectionId, now: Moment) {
-        let Some(connection) = self.connections.get(id) else { return };
+        let Some(connection) = self.connections.get_mut(id) else { return };
         if connection.low_water.deadline().is_none() {
             return;
         }

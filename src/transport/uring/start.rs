@@ -37,7 +37,10 @@ impl fmt::Display for Found {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let receives = if self.takes_buffers { "multishot" } else { "single" };
         let Self { rung, ability, completions, .. } = self;
-        write!(f, "set-up {rung:?}, {completions} completions, {receives} receives, zero-copy sends: {ability:?}")
+        write!(
+            f,
+            "set-up {rung:?}, {completions} completions, {receives} receives, zero-copy sends: {ability:?}"
+        )
     }
 }
 
@@ -51,7 +54,7 @@ impl Uring<KernelRing> {
     }
 
     /// The same as on an older kernel: from a lower rung, or without provided buffers.
-    pub(super) fn open_from(
+    pub(in crate::transport) fn open_from(
         rung: Rung,
         takes_buffers: bool,
         options: UringOptions,

@@ -1,10 +1,10 @@
 //! What this kernel does, on every rung of the ladder.
 
+use super::super::Uring;
 use super::super::arena::ArenaShare;
 use super::super::kernel::Rung;
 use super::super::start::UringOptions;
 use super::super::zero_copy::ZeroCopy;
-use super::super::Uring;
 use crate::memory::{ReceivePool, SegmentPool};
 use crate::transport::{Batch, Close, Completion, Part, Transport};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};

@@ -8,8 +8,8 @@ use super::real::{options, stream};
 use crate::memory::{ReceivePool, SegmentPool};
 use crate::sync::thread;
 use crate::transport::Transport;
-use crate::transport::error::TransportError;
-use crate::transport::open::{Io, Opened, open};
+use crate::transport::TransportError;
+use crate::transport::{Io, Opened, open};
 use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, TargetArch, apply_filter};
 use std::collections::BTreeMap;
 use std::process::Command;
@@ -92,7 +92,10 @@ fn the_choice_is_obeyed() {
     stream(&mut transport, 1 << 20, 100_000);
     let names = ["auto", "uring", "epoll"].map(|name| name.parse::<Io>().unwrap());
     assert_eq!(names, [Io::Auto, Io::Uring, Io::Epoll]);
-    assert_eq!("kqueue".parse::<Io>().unwrap_err().to_string(), "`kqueue` is no I/O back-end: auto, uring or epoll");
+    assert_eq!(
+        "kqueue".parse::<Io>().unwrap_err().to_string(),
+        "`kqueue` is no I/O back-end: auto, uring or epoll"
+    );
 }
 
 /// Names the child's part of the test below.
@@ -102,7 +105,15 @@ const CHILD: &str = "PIRN_TEST_LOCKED_MEMORY";
 fn with_locked_memory(limit: u32) {
     let limit = limit.to_string();
     let child = Command::new("setpriv")
-        .args(["--reuid", "65534", "--regid", "65534", "--clear-groups", "--inh-caps=-all", "--bounding-set=-all"])
+        .args([
+            "--reuid",
+            "65534",
+            "--regid",
+            "65534",
+            "--clear-groups",
+            "--inh-caps=-all",
+            "--bounding-set=-all",
+        ])
         .args(["prlimit", &format!("--memlock={limit}:{limit}")])
         .arg(std::env::current_exe().unwrap())
         .args(["--exact", "--nocapture", "transport::uring::tests::refused::little_locked_memory"])

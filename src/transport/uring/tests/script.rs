@@ -148,7 +148,8 @@ impl Script {
             stretches.iter().any(|(base, len)| *base < memory.end && memory.start < base + len)
         };
         let sends = self.ops.iter().chain(&self.submissions);
-        sends.filter_map(|op| stretches(&op.entry)).any(|it| hits(&it)) || self.owed.iter().any(|it| hits(&it.memory))
+        sends.filter_map(|op| stretches(&op.entry)).any(|it| hits(&it))
+            || self.owed.iter().any(|it| hits(&it.memory))
     }
 
     pub(super) fn time(&self) -> Moment {
@@ -209,7 +210,9 @@ impl Script {
                 last(self, result.unwrap_or(-libc::EAGAIN))
             }
             Entry::Receive { socket } => self.step_receive(at, socket, user_data),
-            Entry::Send { socket, zero_copy, .. } => self.step_send(at, socket, zero_copy.is_some(), user_data),
+            Entry::Send { socket, zero_copy, .. } => {
+                self.step_send(at, socket, zero_copy.is_some(), user_data)
+            }
         }
     }
 

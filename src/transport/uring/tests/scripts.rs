@@ -79,8 +79,7 @@ impl Run {
         };
         let uring = Uring::new(Script::new(seed), pool.clone(), settings).unwrap();
         let (sides, out) = (HashMap::new(), HashMap::new());
-        let mut run =
-            Self { seed, dice, uring, sides, out, numbers: 0, back: Vec::new(), held: Vec::new() };
+        let mut run = Self { seed, dice, uring, sides, out, numbers: 0, back: Vec::new(), held: Vec::new() };
         for salt in 0..1 + run.dice.below(4) {
             run.attach(salt);
         }
@@ -214,7 +213,8 @@ impl Run {
             }
             Completion::Recycled { mut batch } => {
                 let base = batch.staging.as_ptr().expose_provenance();
-                let number = *self.out.iter().find(|(_, memory)| memory.start == base).expect("a batch of ours").0;
+                let number =
+                    *self.out.iter().find(|(_, memory)| memory.start == base).expect("a batch of ours").0;
                 let memory = self.out.remove(&number).unwrap();
                 assert!(!self.uring.ring.reads(&memory), "given back under the kernel's eyes");
                 batch.staging.fill(0xEE);
@@ -230,9 +230,11 @@ impl Run {
                 assert!(side.close.is_some(), "closed as asked");
                 side.closed = true;
                 let (salt, handed) = (side.salt, side.handed);
-                let whole = side.close == Some(Close::Orderly) && !side.aborted && !side.failed && side.takes_all;
+                let whole =
+                    side.close == Some(Close::Orderly) && !side.aborted && !side.failed && side.takes_all;
                 let end = side.end;
-                let (_, aborted, sent) = *self.uring.ring.closed.iter().find(|it| it.0 == salt).expect("closed");
+                let (_, aborted, sent) =
+                    *self.uring.ring.closed.iter().find(|it| it.0 == salt).expect("closed");
                 if !aborted {
                     assert_eq!(sent, handed, "a stream that was cut short ends in a reset");
                 }
