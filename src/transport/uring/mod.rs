@@ -288,10 +288,10 @@ fn wait_until(deadline: Option<Moment>, now: Moment) -> Wait {
 
 impl<R: Ring> Transport for Uring<R> {
     fn attach(&mut self, socket: OwnedFd) -> io::Result<ConnectionId> {
-        let peer = self.ring.adopt(socket.as_fd())?;
+        let here = self.ring.adopt(socket.as_fd())?;
         let now = self.ring.now();
         let settings = self.settings;
-        let zero_copy = Decision::new(settings.zero_copy, settings.ability, peer.is_here());
+        let zero_copy = Decision::new(settings.zero_copy, settings.ability, here);
         if zero_copy.is_possible() && self.arena.is_none() {
             self.arena = Some(self.ring.register_arena());
         }

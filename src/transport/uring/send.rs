@@ -58,12 +58,10 @@ impl<R: Ring> Uring<R> {
         if !connection.zero_copy.is_possible() || !connection.zero_copy.wants(outgoing.reach(), now) {
             return None;
         }
-        let arena = self.arena.as_ref()?;
-        let region = arena.region_of(outgoing.stretches());
-        // Pages that aren't registered count against the limit of locked memory, send by send.
-        let worthwhile = region.is_some() || arena.is_registered() || connection.zero_copy.is_always();
+        // Pages that aren't registered count against the limit of locked memory, send by send: only if asked for.
+        let region = self.arena.as_mut()?.take_in(outgoing);
         let report = self.settings.ability == Ability::Reporting;
-        worthwhile.then_some(ZeroCopySend { region, report })
+        (region.is_some() || connection.zero_copy.is_always()).then_some(ZeroCopySend { region, report })
     }
 
     /// A completion of a send: its result, or the notification that its memory is free.
