@@ -23,17 +23,25 @@ pub(crate) struct Arena {
     /// Why nothing is registered.
     note: Option<String>,
     staging: Option<Staging>,
+    /// Batches that were found or brought inside.
+    taken: u64,
 }
 
 impl Arena {
     /// All of it is registered.
     fn registered(pool: &Arc<SegmentPool>) -> Self {
-        Self { addresses: pool.addresses(), note: None, staging: Staging::new(pool) }
+        Self { addresses: pool.addresses(), note: None, staging: Staging::new(pool), taken: 0 }
     }
 
     fn refused(note: String) -> Self {
         cold_event!(warn, %note, "arena");
         Self { note: Some(note), ..Self::default() }
+    }
+
+    /// Batches that were sent from registered memory.
+    #[cfg(all(test, not(loom)))]
+    pub(crate) fn taken(&self) -> u64 {
+        self.taken
     }
 
     /// The one line that was said of it, if nothing is registered.
@@ -63,7 +71,9 @@ impl Arena {
             let (addresses, staging) = (&self.addresses, self.staging.as_mut()?);
             outgoing.stage(addresses, || staging.segment());
         }
-        self.region_of(outgoing.stretches())
+        let region = self.region_of(outgoing.stretches());
+        self.taken += u64::from(region.is_some());
+        region
     }
 
     /// The region that all of these stretches lie in.

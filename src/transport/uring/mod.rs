@@ -4,6 +4,9 @@
 //! fill buffers of a pool that all connections share, and never wait for one another: a connection at rest
 //! holds no buffer.
 //!
+//! Zero-copy sends come from the registered arena: what a batch has outside of it is copied into segments of the
+//! arena first. Where the arena can't be registered, sends are plain ones, unless zero copies are asked for always.
+//!
 //! # Ownership
 //! | what | owner | until |
 //! |---|---|---|
