@@ -1,7 +1,8 @@
 //! What the suite has to know of a transport.
 
 use super::super::fake::{FakeNetwork, FakeTransport, Plan, Random};
-use super::super::{Epoll, Transport};
+use super::super::uring::{KernelRing, Rung, Uring};
+use super::super::{AnyTransport, ArenaShare, Epoll, Io, Transport, UringOptions, ZeroCopy, open};
 use crate::memory::{ReceivePool, SegmentPool};
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
@@ -83,5 +84,60 @@ impl Backend for RoughFake {
 
     fn pair(&mut self) -> (OwnedFd, OwnedFd) {
         self.0.pair().unwrap().sockets
+    }
+}
+
+/// The ring of this kernel, with all that it gives.
+pub(crate) struct UringBackend;
+
+impl Backend for UringBackend {
+    type Transport = AnyTransport;
+
+    fn new(_seed: u64) -> Self {
+        Self
+    }
+
+    fn transport(&mut self, pool: &ReceivePool, arena: &Arc<SegmentPool>) -> AnyTransport {
+        open(Io::Uring, options(pool, arena, ZeroCopy::Auto)).unwrap().0
+    }
+}
+
+/// The same with every send a zero-copy one.
+pub(crate) struct ZeroCopyBackend;
+
+impl Backend for ZeroCopyBackend {
+    type Transport = AnyTransport;
+
+    fn new(_seed: u64) -> Self {
+        Self
+    }
+
+    fn transport(&mut self, pool: &ReceivePool, arena: &Arc<SegmentPool>) -> AnyTransport {
+        open(Io::Uring, options(pool, arena, ZeroCopy::Always)).unwrap().0
+    }
+}
+
+/// The ring as old kernels have it: no flags, no provided buffers.
+pub(crate) struct OldUringBackend;
+
+impl Backend for OldUringBackend {
+    type Transport = Uring<KernelRing>;
+
+    fn new(_seed: u64) -> Self {
+        Self
+    }
+
+    fn transport(&mut self, pool: &ReceivePool, arena: &Arc<SegmentPool>) -> Uring<KernelRing> {
+        Uring::open_from(Rung::Plain, false, options(pool, arena, ZeroCopy::Never)).unwrap().0
+    }
+}
+
+fn options(pool: &ReceivePool, arena: &Arc<SegmentPool>, zero_copy: ZeroCopy) -> UringOptions {
+    UringOptions {
+        receive: pool.clone(),
+        arena: Arc::clone(arena),
+        share: Arc::new(ArenaShare::default()),
+        zero_copy,
+        lazy: true,
     }
 }

@@ -45,3 +45,6 @@ macro_rules! suite {
 suite!(epoll, EpollBackend);
 suite!(fake_calm, CalmFake);
 suite!(fake_rough, RoughFake);
+suite!(uring, UringBackend);
+suite!(uring_zero_copy, ZeroCopyBackend);
+suite!(uring_of_old, OldUringBackend);

@@ -1,10 +1,11 @@
 //! The arena as the kernel knows it: memory that it needn't look up page by page.
 
 use super::kernel::KernelRing;
+use super::outgoing::Outgoing;
 use super::probe;
-use crate::memory::SegmentPool;
+use crate::memory::{Charge, OpenSegment, SegmentCache, SegmentClass, SegmentPool};
 use crate::metrics::cold_event;
-use crate::sync::{Mutex, lock};
+use crate::sync::{Mutex, Waiter, lock};
 use io_uring::{IoUring, Submitter};
 use std::fmt;
 use std::io;
@@ -16,22 +17,31 @@ use std::sync::Arc;
 const REGION_BYTES: usize = 1 << 30;
 
 /// What of the arena is registered: all of it, in regions of a gibibyte, or nothing.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub(crate) struct Arena {
     addresses: Range<usize>,
     /// Why nothing is registered.
     note: Option<String>,
+    staging: Option<Staging>,
+    /// Batches that were found or brought inside.
+    taken: u64,
 }
 
 impl Arena {
     /// All of it is registered.
-    pub(crate) fn registered(addresses: Range<usize>) -> Self {
-        Self { addresses, note: None }
+    fn registered(pool: &Arc<SegmentPool>) -> Self {
+        Self { addresses: pool.addresses(), note: None, staging: Staging::new(pool), taken: 0 }
     }
 
     fn refused(note: String) -> Self {
         cold_event!(warn, %note, "arena");
         Self { note: Some(note), ..Self::default() }
+    }
+
+    /// Batches that were sent from registered memory.
+    #[cfg(all(test, not(loom)))]
+    pub(crate) fn taken(&self) -> u64 {
+        self.taken
     }
 
     /// The one line that was said of it, if nothing is registered.
@@ -48,6 +58,22 @@ impl Arena {
     pub(crate) fn regions(addresses: Range<usize>) -> impl Iterator<Item = Range<usize>> {
         let end = addresses.end;
         addresses.step_by(REGION_BYTES).map(move |from| from..end.min(from.saturating_add(REGION_BYTES)))
+    }
+
+    /// The region that a batch lies in. What lies outside, headers and small payloads, is copied inside first:
+    /// the kernel takes one region for a whole message. `None` if that doesn't go now.
+    pub(super) fn take_in(&mut self, outgoing: &mut Outgoing) -> Option<u16> {
+        if !self.is_registered() {
+            return None;
+        }
+        let outside = |stretch: &libc::iovec| !self.addresses.contains(&stretch.iov_base.addr());
+        if outgoing.stretches().iter().any(outside) {
+            let (addresses, staging) = (&self.addresses, self.staging.as_mut()?);
+            outgoing.stage(addresses, || staging.segment());
+        }
+        let region = self.region_of(outgoing.stretches());
+        self.taken += u64::from(region.is_some());
+        region
     }
 
     /// The region that all of these stretches lie in.
@@ -105,7 +131,7 @@ impl ArenaSource {
             });
         }
         match probe::send_from_region(ring, addresses.start) {
-            Ok(()) => Arena::registered(addresses),
+            Ok(()) => Arena::registered(&self.pool),
             Err((step, error)) => Arena::refused(format!("{step} is refused, sends are plain ones: {error}")),
         }
     }
@@ -144,4 +170,33 @@ fn register(ring: &Submitter<'_>, addresses: &Range<usize>) -> io::Result<()> {
 /// The limit of locked memory in bytes, if there is one.
 fn memory_lock_limit() -> Option<u64> {
     rustix::process::getrlimit(rustix::process::Resource::Memlock).current
+}
+
+/// The most segments that copies of headers lie in at once.
+const STAGING_MAX: u32 = 32;
+
+/// Segments of the arena for what lies outside of it.
+#[derive(Debug)]
+struct Staging {
+    pool: Arc<SegmentPool>,
+    charge: Arc<Charge>,
+    cache: SegmentCache,
+}
+
+impl Staging {
+    /// A share of the largest segments that nobody reserved, if there are any.
+    fn new(pool: &Arc<SegmentPool>) -> Option<Self> {
+        let classes = SegmentClass::ALL.into_iter().rev();
+        let counts = std::iter::successors(Some(STAGING_MAX), |count| Some(count / 2).filter(|it| *it > 0));
+        let budget = counts
+            .flat_map(|count| classes.clone().map(move |class| (class, count)))
+            .find_map(|(class, count)| pool.reserve(class, 0, count, Arc::new(Waiter::new())).ok())?;
+        let charge = budget.charge(0, STAGING_MAX);
+        let cache = SegmentCache::new(pool, &budget);
+        Some(Self { pool: Arc::clone(pool), charge, cache })
+    }
+
+    fn segment(&mut self) -> Option<OpenSegment> {
+        self.pool.allocate(&self.charge, &mut self.cache).ok()
+    }
 }

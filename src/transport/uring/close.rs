@@ -19,7 +19,7 @@ const DROP_PATIENCE: Duration = Duration::from_secs(1);
 impl<R: Ring> Uring<R> {
     pub(super) fn begin_closing(&mut self, id: ConnectionId, how: Close) {
         let now = self.ring.now();
-        let Some(connection) = self.connections.get(id) else { return };
+        let Some(connection) = self.connections.get_mut(id) else { return };
         match (connection.closing, how) {
             (Closing::No, Close::Orderly) if !connection.failed => {
                 let seen = self.ring.acknowledged(connection.borrow());
@@ -38,14 +38,14 @@ impl<R: Ring> Uring<R> {
     /// Whatever is under way ends; then the descriptor is closed, with a reset if so asked.
     pub(super) fn begin_cancelling(&mut self, id: ConnectionId, abort: bool) {
         let now = self.ring.now();
-        let Some(connection) = self.connections.get(id) else { return };
+        let Some(connection) = self.connections.get_mut(id) else { return };
         if connection.is_cancelling() {
             return;
         }
         if connection.is_open() || !self.leaving.contains(&id) {
             self.leaving.push(id);
         }
-        let Some(connection) = self.connections.get(id) else { return };
+        let Some(connection) = self.connections.get_mut(id) else { return };
         connection.receiving = Receiving::Over;
         connection.closing = Closing::Cancelling { abort, since: now };
         if connection.ops > 0 {
@@ -54,14 +54,14 @@ impl<R: Ring> Uring<R> {
     }
 
     pub(super) fn cancel(&mut self, id: ConnectionId) {
-        let Some(connection) = self.connections.get(id) else { return };
+        let Some(connection) = self.connections.get_mut(id) else { return };
         let socket = connection.fd();
         self.submit_for(id, Entry::CancelSocket { socket }, Op::Cancel { connection: Some(id) });
     }
 
     /// The answer to a cancellation. Had it found nothing, what is under way ends by the socket's own end.
     pub(super) fn cancelled(&mut self, id: ConnectionId, cqe: &Cqe, done: &mut Vec<Completion>) {
-        if let Some(connection) = self.connections.get(id) {
+        if let Some(connection) = self.connections.get_mut(id) {
             connection.ops -= 1;
             if connection.ops > 0 && cqe.result <= 0 {
                 self.ring.shut_down(connection.borrow(), true);
@@ -73,7 +73,7 @@ impl<R: Ring> Uring<R> {
     /// The next step of a close, if it is time for one.
     pub(super) fn go_on_closing(&mut self, id: ConnectionId, done: &mut Vec<Completion>) {
         loop {
-            let Some(connection) = self.connections.get(id) else { return };
+            let Some(connection) = self.connections.get_mut(id) else { return };
             match connection.closing {
                 Closing::Sending { .. } if connection.sending.is_none() => {
                     self.ring.shut_down(connection.borrow(), false);
@@ -93,6 +93,7 @@ impl<R: Ring> Uring<R> {
         // A batch whose send was never submitted again is given back here.
         self.send_rest(id, done);
         let Some(connection) = self.connections.remove(id) else { return };
+        self.attached -= 1;
         self.ring.close(connection.socket, abort);
         self.leaving.retain(|other| *other != id);
         self.lazy.retain(|other| *other != id);
@@ -101,8 +102,8 @@ impl<R: Ring> Uring<R> {
     }
 
     /// The next moment at which something has to be done without a completion.
-    pub(super) fn deadline(&mut self) -> Option<Moment> {
-        let connections = &mut self.connections;
+    pub(super) fn deadline(&self) -> Option<Moment> {
+        let connections = &self.connections;
         let lazy = self.lazy.iter().filter_map(|id| connections.get(*id)?.low_water.deadline()).min();
         let leaving =
             self.leaving.iter().filter_map(|id| closing_deadline(connections.get(*id)?.closing)).min();
@@ -113,7 +114,7 @@ impl<R: Ring> Uring<R> {
         self.lower_due(now);
         for at in (0..self.leaving.len()).rev() {
             let Some(id) = self.leaving.get(at).copied() else { continue };
-            let Some(connection) = self.connections.get(id) else { continue };
+            let Some(connection) = self.connections.get_mut(id) else { continue };
             if closing_deadline(connection.closing).is_none_or(|deadline| deadline > now) {
                 continue;
             }

@@ -1,7 +1,7 @@
 //! The real ring: entries as the kernel has them, and the calls on sockets around it.
 
 use super::arena::{Arena, ArenaSource};
-use super::ring::{BUFFERS, Cqe, Entry, Peer, Ring, Wait};
+use super::ring::{BUFFERS, Cqe, Entry, Ring, Wait};
 use crate::clock::{Moment, Monotonic};
 use crate::sync::publish_to_kernel;
 use io_uring::types::{BufRingEntry, CancelBuilder, Fd, SubmitArgs, Timespec};
@@ -259,11 +259,15 @@ impl Ring for KernelRing {
         }
     }
 
-    fn adopt(&mut self, socket: BorrowedFd<'_>) -> io::Result<Peer> {
+    fn adopt(&mut self, socket: BorrowedFd<'_>) -> io::Result<bool> {
         // A socket that doesn't wait would hand its `EAGAIN` through.
         rustix::io::ioctl_fionbio(socket, false)?;
-        let address = rustix::net::getpeername(socket).ok().flatten();
-        Ok(Peer { address: address.and_then(|address| SocketAddr::try_from(address).ok()) })
+        let ip = |address: rustix::net::SocketAddrAny| {
+            SocketAddr::try_from(address).ok().map(|address| address.ip().to_canonical())
+        };
+        let peer = rustix::net::getpeername(socket)?.and_then(ip);
+        let own = ip(rustix::net::getsockname(socket)?);
+        Ok(peer.is_none_or(|peer| peer.is_loopback()) || peer == own)
     }
 
     fn shut_down(&mut self, socket: BorrowedFd<'_>, both: bool) {

@@ -4,6 +4,9 @@
 //! fill buffers of a pool that all connections share, and never wait for one another: a connection at rest
 //! holds no buffer.
 //!
+//! Zero-copy sends come from the registered arena: what a batch has outside of it is copied into segments of the
+//! arena first. Where the arena can't be registered, sends are plain ones, unless zero copies are asked for always.
+//!
 //! # Ownership
 //! | what | owner | until |
 //! |---|---|---|
@@ -50,13 +53,14 @@ mod zero_copy;
 
 use self::arena::Arena;
 use self::bell::Bell;
-use self::connection::{Closing, Connection, Connections, Receiving};
+use self::connection::{Closing, Connection, Receiving};
 use self::low_water::LowWater;
 use self::op::{Op, OpName, OpTable};
 use self::outgoing::Outgoings;
 use self::receive::Buffers;
 use self::ring::{Cqe, Entry, Ring, Wait};
 use self::zero_copy::{Ability, Decision};
+use super::table::Table;
 use super::{Batch, Close, Completion, ConnectionId, Transport, TransportCounts};
 use crate::clock::Moment;
 use crate::memory::ReceivePool;
@@ -68,6 +72,8 @@ use std::time::Duration;
 
 pub(crate) use self::arena::ArenaShare;
 pub(crate) use self::kernel::KernelRing;
+#[cfg(all(test, not(loom)))]
+pub(crate) use self::kernel::Rung;
 pub(crate) use self::start::{Found, UringOptions};
 pub use self::zero_copy::ZeroCopy;
 
@@ -93,7 +99,10 @@ pub(crate) struct Uring<R: Ring> {
     ring: R,
     settings: Settings,
     ops: OpTable,
-    connections: Connections,
+    /// Boxed: a place that is free stays small.
+    connections: Table<Box<Connection>>,
+    /// How many there are.
+    attached: usize,
     outgoings: Outgoings,
     buffers: Buffers,
     /// Entries that the submission queue had no room for, oldest first.
@@ -123,7 +132,8 @@ impl<R: Ring> Uring<R> {
             ring,
             settings,
             ops: OpTable::default(),
-            connections: Connections::default(),
+            connections: Table::new(),
+            attached: 0,
             outgoings: Outgoings::default(),
             buffers: Buffers::new(pool),
             backlog: VecDeque::new(),
@@ -157,7 +167,7 @@ impl<R: Ring> Uring<R> {
 
     /// An operation on a connection's socket begins.
     fn submit_for(&mut self, id: ConnectionId, entry: Entry, op: Op) {
-        if let Some(connection) = self.connections.get(id) {
+        if let Some(connection) = self.connections.get_mut(id) {
             connection.ops += 1;
             self.submit(entry, op);
         }
@@ -245,7 +255,7 @@ impl<R: Ring> Uring<R> {
 
     /// The last completion of an operation on a connection's socket has come.
     fn ended(&mut self, id: ConnectionId, name: OpName) -> Option<Op> {
-        if let Some(connection) = self.connections.get(id) {
+        if let Some(connection) = self.connections.get_mut(id) {
             connection.ops -= 1;
         }
         self.ops.remove(name)
@@ -253,7 +263,7 @@ impl<R: Ring> Uring<R> {
 
     /// The connection is broken: its owner is told, once, and whatever is under way ends.
     fn fail(&mut self, id: ConnectionId, error: io::Error, done: &mut Vec<Completion>) {
-        let Some(connection) = self.connections.get(id) else { return };
+        let Some(connection) = self.connections.get_mut(id) else { return };
         connection.receiving = Receiving::Over;
         if connection.failed || connection.is_cancelling() {
             return;
@@ -281,15 +291,14 @@ fn wait_until(deadline: Option<Moment>, now: Moment) -> Wait {
 
 impl<R: Ring> Transport for Uring<R> {
     fn attach(&mut self, socket: OwnedFd) -> io::Result<ConnectionId> {
-        let peer = self.ring.adopt(socket.as_fd())?;
+        let here = self.ring.adopt(socket.as_fd())?;
         let now = self.ring.now();
         let settings = self.settings;
-        let zero_copy = Decision::new(settings.zero_copy, settings.ability, peer.is_here());
+        let zero_copy = Decision::new(settings.zero_copy, settings.ability, here);
         if zero_copy.is_possible() && self.arena.is_none() {
             self.arena = Some(self.ring.register_arena());
         }
-        let id = self.connections.insert(|id| Connection {
-            id,
+        let connection = Connection {
             socket,
             ops: 0,
             receiving: Receiving::Armed,
@@ -299,13 +308,15 @@ impl<R: Ring> Transport for Uring<R> {
             closing: Closing::No,
             zero_copy,
             low_water: LowWater::new(settings.lazy, now),
-        });
+        };
+        let id = self.connections.insert(Box::new(connection)).ok_or(io::ErrorKind::StorageFull)?;
+        self.attached += 1;
         self.arm(id);
         Ok(id)
     }
 
     fn send(&mut self, id: ConnectionId, batch: Box<Batch>) {
-        match self.connections.get(id) {
+        match self.connections.get_mut(id) {
             Some(connection) if connection.is_open() && !connection.failed => {
                 assert!(connection.sending.is_none(), "the next batch comes after `Sent`");
                 self.send_batch(id, batch);

@@ -1,7 +1,9 @@
 //! Batches in the kernel's hands.
 
-use crate::transport::{Batch, ConnectionId, Part};
-use std::ptr;
+use crate::memory::OpenSegment;
+use crate::transport::{Batch, ConnectionId};
+use std::ops::Range;
+use std::{ptr, slice};
 
 /// The most stretches of memory that one send takes (`IOV_MAX`).
 const STRETCHES_MAX: usize = 1024;
@@ -11,6 +13,8 @@ const STRETCHES_MAX: usize = 1024;
 pub(super) struct Outgoing {
     pub(super) connection: ConnectionId,
     batch: Option<Box<Batch>>,
+    /// Copies of what lay outside of the arena.
+    staged: Vec<OpenSegment>,
     stretches: Vec<libc::iovec>,
     /// The first stretch that isn't sent whole.
     first: usize,
@@ -30,6 +34,7 @@ impl Outgoing {
         Self {
             connection,
             batch: None,
+            staged: Vec::new(),
             stretches: Vec::new(),
             first: 0,
             left: 0,
@@ -43,10 +48,7 @@ impl Outgoing {
         (self.connection, self.first, self.ops, self.over) = (connection, 0, 0, false);
         self.stretches.clear();
         self.stretches.extend(batch.parts.iter().map(|part| {
-            let bytes: &[u8] = match part {
-                Part::Staged(range) => &batch.staging[range.clone()],
-                Part::Segment(lent) => lent,
-            };
+            let bytes = part.of(&batch.staging);
             libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() }
         }));
         self.stretches.retain(|stretch| stretch.iov_len > 0);
@@ -72,6 +74,40 @@ impl Outgoing {
     /// What the next send takes, for the region that it has to lie in.
     pub(super) fn stretches(&self) -> &[libc::iovec] {
         self.window()
+    }
+
+    /// Copies whatever lies outside of `addresses` into segments; nothing, if there aren't enough of them.
+    pub(super) fn stage(
+        &mut self,
+        addresses: &Range<usize>,
+        mut segment: impl FnMut() -> Option<OpenSegment>,
+    ) {
+        let (mut stretches, mut staged) = (Vec::with_capacity(self.stretches.len()), Vec::new());
+        let mut at = 0;
+        for stretch in &self.stretches[self.first..] {
+            if addresses.contains(&stretch.iov_base.addr()) {
+                stretches.push(*stretch);
+                continue;
+            }
+            // SAFETY: bytes of the batch's staging memory, which nobody writes to while it is here.
+            let mut bytes: &[u8] = unsafe { slice::from_raw_parts(stretch.iov_base.cast(), stretch.iov_len) };
+            while !bytes.is_empty() {
+                if staged.last().is_none_or(|open: &OpenSegment| open.capacity() == at) {
+                    let Some(open) = segment() else { return };
+                    staged.push(open);
+                    at = 0;
+                }
+                let Some(open) = staged.last_mut() else { return };
+                let here = bytes.len().min(open.capacity() - at);
+                let place = open.spare(at..at + here);
+                place.copy_from_slice(&bytes[..here]);
+                stretches.push(libc::iovec { iov_base: place.as_mut_ptr().cast(), iov_len: here });
+                at += here;
+                bytes = &bytes[here..];
+            }
+        }
+        self.staged.append(&mut staged);
+        (self.stretches, self.first) = (stretches, 0);
     }
 
     /// The next send's description: valid, and at its address, until the batch is unloaded or advanced.
@@ -128,6 +164,7 @@ impl Outgoings {
         if !outgoing.over || outgoing.ops > 0 {
             return None;
         }
+        outgoing.staged.clear();
         let batch = outgoing.batch.take();
         if batch.is_some() {
             self.free.push(place);

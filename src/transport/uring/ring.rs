@@ -3,7 +3,6 @@
 use super::arena::Arena;
 use crate::clock::Moment;
 use std::io;
-use std::net::SocketAddr;
 use std::os::fd::{BorrowedFd, OwnedFd, RawFd};
 use std::ptr::NonNull;
 use std::time::Duration;
@@ -85,20 +84,6 @@ pub(crate) enum Wait {
     Forever,
 }
 
-/// What is found out of a socket when it is taken over.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Peer {
-    /// Where the other end is, if it has such an address.
-    pub(crate) address: Option<SocketAddr>,
-}
-
-impl Peer {
-    /// Whether what is sent comes back up on this machine: the kernel copies that always.
-    pub(crate) fn is_here(&self) -> bool {
-        self.address.is_none_or(|address| address.ip().to_canonical().is_loopback())
-    }
-}
-
 /// The kernel's side.
 pub(crate) trait Ring {
     /// Queues an entry; false if the queue is full, and then nothing happened.
@@ -129,8 +114,9 @@ pub(crate) trait Ring {
     /// `bytes` from `base` on are valid for writes and left alone by everybody else until then.
     unsafe fn provide(&mut self, buffer: u16, base: NonNull<u8>, bytes: u32);
 
-    /// Makes the socket a waiting one, and finds out whose it is.
-    fn adopt(&mut self, socket: BorrowedFd<'_>) -> io::Result<Peer>;
+    /// Makes the socket a waiting one, and tells whether its other end is on this machine: the kernel copies
+    /// then whatever it is asked for.
+    fn adopt(&mut self, socket: BorrowedFd<'_>) -> io::Result<bool>;
 
     /// No more bytes go out; with `both`, none come in either, and whatever waits ends.
     fn shut_down(&mut self, socket: BorrowedFd<'_>, both: bool);

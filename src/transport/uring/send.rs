@@ -21,7 +21,7 @@ enum Next {
 impl<R: Ring> Uring<R> {
     pub(super) fn send_batch(&mut self, id: ConnectionId, batch: Box<Batch>) {
         let place = self.outgoings.insert(id, batch);
-        if let Some(connection) = self.connections.get(id) {
+        if let Some(connection) = self.connections.get_mut(id) {
             connection.sending = Some(place);
         }
         let mut ready = std::mem::take(&mut self.ready);
@@ -31,7 +31,7 @@ impl<R: Ring> Uring<R> {
 
     /// Sends what is left of the connection's batch, unless the connection can't any more.
     pub(super) fn send_rest(&mut self, id: ConnectionId, done: &mut Vec<Completion>) {
-        let Some(connection) = self.connections.get(id) else { return };
+        let Some(connection) = self.connections.get_mut(id) else { return };
         let Some(place) = connection.sending else { return };
         if connection.failed || connection.is_cancelling() {
             self.give_up(id, place, done);
@@ -53,17 +53,15 @@ impl<R: Ring> Uring<R> {
 
     fn choose_zero_copy(&mut self, id: ConnectionId, place: u32) -> Option<ZeroCopySend> {
         let now = self.ring.now();
-        let connection = self.connections.get(id)?;
+        let connection = self.connections.get_mut(id)?;
         let outgoing = self.outgoings.get(place);
         if !connection.zero_copy.is_possible() || !connection.zero_copy.wants(outgoing.reach(), now) {
             return None;
         }
-        let arena = self.arena.as_ref()?;
-        let region = arena.region_of(outgoing.stretches());
-        // Pages that aren't registered count against the limit of locked memory, send by send.
-        let worthwhile = region.is_some() || arena.is_registered() || connection.zero_copy.is_always();
+        // Pages that aren't registered count against the limit of locked memory, send by send: only if asked for.
+        let region = self.arena.as_mut()?.take_in(outgoing);
         let report = self.settings.ability == Ability::Reporting;
-        worthwhile.then_some(ZeroCopySend { region, report })
+        (region.is_some() || connection.zero_copy.is_always()).then_some(ZeroCopySend { region, report })
     }
 
     /// A completion of a send: its result, or the notification that its memory is free.
@@ -87,7 +85,7 @@ impl<R: Ring> Uring<R> {
             self.outgoings.get(place).ops -= 1;
         }
         if is_result {
-            if let Some(connection) = self.connections.get(id) {
+            if let Some(connection) = self.connections.get_mut(id) {
                 connection.ops -= 1;
             }
             self.result(id, place, zero_copy, cqe, done);
@@ -103,7 +101,7 @@ impl<R: Ring> Uring<R> {
         self.counts.zero_copy_copied += u64::from(copied);
         if self.settings.ability == Ability::Reporting {
             let now = self.ring.now();
-            if let Some(connection) = self.connections.get(id) {
+            if let Some(connection) = self.connections.get_mut(id) {
                 connection.zero_copy.reported(copied, now);
             }
         }
@@ -135,7 +133,7 @@ impl<R: Ring> Uring<R> {
         match next {
             Next::Rest => self.send_rest(id, done),
             Next::Whole => self.whole(id, place, done),
-            Next::Wait => match self.connections.get(id) {
+            Next::Wait => match self.connections.get_mut(id) {
                 Some(connection) if !connection.failed && !connection.is_cancelling() => {
                     let socket = connection.fd();
                     self.submit_for(id, Entry::Writable { socket }, Op::Writable { connection: id });
@@ -155,7 +153,7 @@ impl<R: Ring> Uring<R> {
         let for_now = [libc::ENOMEM, libc::ENOBUFS].contains(&errno);
         if for_good || for_now {
             let now = self.ring.now();
-            if let Some(connection) = self.connections.get(id) {
+            if let Some(connection) = self.connections.get_mut(id) {
                 connection.zero_copy.refused(for_good, now);
             }
         }
@@ -163,7 +161,7 @@ impl<R: Ring> Uring<R> {
     }
 
     fn whole(&mut self, id: ConnectionId, place: u32, done: &mut Vec<Completion>) {
-        if let Some(connection) = self.connections.get(id) {
+        if let Some(connection) = self.connections.get_mut(id) {
             connection.sending = None;
             if !connection.failed && !connection.is_cancelling() {
                 done.push(Completion::Sent { connection: id });
@@ -175,7 +173,7 @@ impl<R: Ring> Uring<R> {
 
     /// Nothing more of the batch is sent.
     fn give_up(&mut self, id: ConnectionId, place: u32, done: &mut Vec<Completion>) {
-        if let Some(connection) = self.connections.get(id) {
+        if let Some(connection) = self.connections.get_mut(id) {
             connection.sending = None;
         }
         self.outgoings.get(place).over = true;

@@ -54,7 +54,7 @@ impl Uring<KernelRing> {
     }
 
     /// The same as on an older kernel: from a lower rung, or without provided buffers.
-    pub(super) fn open_from(
+    pub(in crate::transport) fn open_from(
         rung: Rung,
         takes_buffers: bool,
         options: UringOptions,

@@ -3,7 +3,8 @@
 use super::super::low_water::{LowWater, MARK, PATIENCE, QUICK};
 use super::super::zero_copy::{Ability, Decision, PAUSE, ZeroCopy};
 use super::super::{Settings, Uring};
-use super::script::{Dice, End, Script, Socket};
+use super::play::{Dice, End, Socket};
+use super::script::Script;
 use crate::clock::Moment;
 use crate::memory::ReceivePool;
 use crate::transport::{Completion, Transport};
@@ -27,7 +28,7 @@ fn receiving(lazy: bool) -> (Uring<Script>, RawFd) {
         salt: 1,
         incoming: 0,
         end: End::Silence,
-        address: None,
+        here: true,
         takes: usize::MAX,
         read: 0,
         sent: 0,
