@@ -96,18 +96,17 @@ impl Window {
     ) -> Result<(Totals, Quantiles), AnyError> {
         let mut histogram = histogram()?;
         let mut totals = Totals::default();
-        while let Some(item) = gate.next_blocking()? {
-            match item {
-                Item::Record(record) => {
-                    let due = records::number(record.as_bytes());
-                    let now = clock::now();
-                    totals.add(due);
-                    // Records of bursts have 0, which is never in the window.
-                    if self.has(due) {
-                        histogram.saturating_record(now.saturating_sub(due).max(1));
-                    }
-                }
-                notice => records::look(&notice, progress)?,
+        while let Some(item) = &gate.next_blocking()? {
+            let Item::Record(record) = item else {
+                records::look(item, progress)?;
+                continue;
+            };
+            let due = records::number(record.as_bytes());
+            let now = clock::now();
+            totals.add(due);
+            // Records of bursts have 0, which is never in the window.
+            if self.has(due) {
+                histogram.saturating_record(now.saturating_sub(due).max(1));
             }
         }
         Ok((totals, Quantiles::from(&histogram)))

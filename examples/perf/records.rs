@@ -118,9 +118,10 @@ fn consume_sized<const BYTES: usize>(
 ) -> Result<Totals, AnyError> {
     let bytes = if BYTES == 0 { bytes } else { BYTES };
     let mut totals = Totals::default();
-    while let Some(item) = gate.next_blocking()? {
-        match item {
-            Item::Record(record) => {
+    loop {
+        // By reference: `?` would move the item through memory, whatever it is.
+        match &gate.next_blocking() {
+            Ok(Some(Item::Record(record))) => {
                 let record = record.as_bytes();
                 if record.len() != bytes {
                     return Err(format!("a record of {} bytes instead of {bytes}", record.len()).into());
@@ -129,10 +130,11 @@ fn consume_sized<const BYTES: usize>(
                 // Relaxed: a statistic. One plain store to a line that is read twice a run.
                 progress.records.store(totals.records, Ordering::Relaxed);
             }
-            notice => look(&notice, progress)?,
+            Ok(Some(notice)) => look(notice, progress)?,
+            Ok(None) => return Ok(totals),
+            Err(error) => return Err(error.clone().into()),
         }
     }
-    Ok(totals)
 }
 
 /// What a consumer makes of anything but a record: nobody fails here, and nothing is to be lost.
