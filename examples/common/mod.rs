@@ -4,6 +4,7 @@
 
 pub(crate) mod child;
 pub(crate) mod clock;
+pub(crate) mod network;
 
 /// Any error, with its text.
 pub(crate) type AnyError = Box<dyn std::error::Error + Send + Sync>;
