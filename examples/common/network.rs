@@ -4,6 +4,7 @@ use super::AnyError;
 use clap::ValueEnum;
 use pirn::{ChannelDescriptor, WorkerBuilder};
 use serde::{Deserialize, Serialize};
+use std::fmt;
 use std::net::{Ipv4Addr, SocketAddr};
 
 /// How the kernel is asked to move bytes.
@@ -28,10 +29,21 @@ impl From<Io> for pirn::Io {
     }
 }
 
+impl fmt::Display for Io {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Auto => "auto",
+            Self::Uring => "uring",
+            Self::Epoll => "epoll",
+        })
+    }
+}
+
 /// What the processes of one run have in common. The parent makes it, its children get it by a pipe.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Cluster {
-    io: Io,
+    /// How its workers move bytes.
+    pub(crate) io: Io,
     token: [u8; 32],
 }
 

@@ -1,5 +1,6 @@
 //! The command line; a child process gets its part of it as a message.
 
+use crate::common::network::Io;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use pirn::{Flush, RecordLayout};
 use serde::{Deserialize, Serialize};
@@ -39,7 +40,7 @@ pub(crate) struct Path {
     #[arg(long)]
     pub(crate) local: bool,
     /// How the kernel is asked to move bytes.
-    #[arg(long, value_enum, default_value_t)]
+    #[arg(long, value_enum, default_value_t, env = "PIRN_IO")]
     pub(crate) io: Io,
     /// Who turns the network: threads of its own, or the tasks' threads.
     #[arg(long, value_enum, default_value_t)]
@@ -99,14 +100,6 @@ pub(crate) struct Wake {
     /// How long to measure each kind.
     #[arg(long, default_value = "2", value_parser = parse_seconds)]
     pub(crate) seconds: Duration,
-}
-
-#[derive(ValueEnum, Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum Io {
-    #[default]
-    Auto,
-    Uring,
-    Epoll,
 }
 
 #[derive(ValueEnum, Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

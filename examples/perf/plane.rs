@@ -1,9 +1,13 @@
-//! Everything that this program asks of Pirn's network, in one place.
+//! Everything that this program asks of Pirn beside writers and gates, in one place.
 
+use crate::common::network::Cluster;
 use crate::common::{AnyError, clock};
-use crate::options::Path;
-use pirn::{ChannelDescriptor, MemoryConfig, SegmentClass, Worker};
+use crate::options::{Path, ZeroCopy};
+use pirn::{MemoryConfig, SegmentClass, Worker};
 use serde::{Deserialize, Serialize};
+
+/// Segments that a worker has at least: the default of the library.
+const SEGMENTS_LEAST: u32 = 2048;
 
 /// What the network of one process did since its start.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
@@ -17,23 +21,40 @@ pub(crate) struct Counters {
     pub(crate) zero_copy_copied: u64,
 }
 
-/// Starts the worker of one process, with `segments` for its partitions.
-pub(crate) fn start(path: &Path, segments: u32) -> Result<Worker, AnyError> {
-    let memory = MemoryConfig::new().segments(SegmentClass::K32, segments.max(2048));
-    let builder = Worker::builder().memory(memory);
-    if !path.local {
-        return Err("records move within one process only so far: say --local".into());
+/// Starts the worker of one process, with `segments` for its partitions. Without a cluster it has no network.
+pub(crate) fn start(path: &Path, cluster: Option<&Cluster>, segments: u32) -> Result<Worker, AnyError> {
+    let memory = MemoryConfig::new().segments(SegmentClass::K32, segments.max(SEGMENTS_LEAST));
+    let mut builder = Worker::builder().memory(memory);
+    if let Some(cluster) = cluster {
+        builder = cluster.join(builder).zero_copy(path.zero_copy.into());
     }
     Ok(builder.start()?)
 }
 
 /// The way by which the worker moves bytes.
-pub(crate) fn io_name(_worker: &Worker) -> String {
-    "local".into()
+pub(crate) fn io_name(path: &Path) -> String {
+    if path.local { "local".into() } else { path.io.to_string() }
 }
 
-pub(crate) fn counters(_worker: &Worker) -> Option<Counters> {
-    None
+/// The counters of a worker that has a network.
+pub(crate) fn counters(worker: &Worker) -> Option<Counters> {
+    let snapshot = worker.snapshot();
+    snapshot.network.map(|_| Counters {
+        enters: snapshot.net.enters,
+        wakes: snapshot.net.wakes,
+        zero_copy_sends: snapshot.net.zero_copy_sends,
+        zero_copy_copied: snapshot.net.zero_copy_copied,
+    })
+}
+
+impl From<ZeroCopy> for pirn::ZeroCopy {
+    fn from(choice: ZeroCopy) -> Self {
+        match choice {
+            ZeroCopy::Auto => Self::Auto,
+            ZeroCopy::Always => Self::Always,
+            ZeroCopy::Never => Self::Never,
+        }
+    }
 }
 
 /// What a task's thread keeps while it reads or writes.
@@ -50,14 +71,4 @@ impl Seat {
         clock::sleep_until(at);
         Ok(())
     }
-}
-
-/// A descriptor as bytes for another process.
-pub(crate) fn pack(_descriptor: &ChannelDescriptor) -> Vec<u8> {
-    Vec::new()
-}
-
-/// A descriptor of another process.
-pub(crate) fn unpack(_bytes: &[u8]) -> Result<ChannelDescriptor, AnyError> {
-    Err("records move within one process only so far".into())
 }

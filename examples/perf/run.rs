@@ -2,6 +2,7 @@
 //! comparison of what was written with what was read.
 
 use crate::common::child::{self, Child, Parent};
+use crate::common::network::{self, Cluster};
 use crate::common::{AnyError, clock};
 use crate::consumers::{Consumers, Read, Sample};
 use crate::options::{Latency, Path, Throughput};
@@ -28,6 +29,7 @@ pub(crate) enum Job {
 #[derive(Debug, Serialize, Deserialize)]
 struct Begin {
     job: Job,
+    cluster: Cluster,
     /// Each consumer's channels.
     channels: Vec<Vec<Vec<u8>>>,
 }
@@ -100,9 +102,10 @@ impl Job {
 /// Runs a job to its end.
 pub(crate) fn run(job: &Job) -> Result<Outcome, AnyError> {
     child::limit(job.limit());
-    let worker = plane::start(job.path(), producers::segments(job))?;
+    let cluster = if job.path().local { None } else { Some(Cluster::new(job.path().io)?) };
+    let worker = plane::start(job.path(), cluster.as_ref(), producers::segments(job))?;
     let (producers, channels) = Producers::start(&worker, job)?;
-    let mut readers = Readers::start(&worker, job, channels)?;
+    let mut readers = Readers::start(&worker, job, cluster, channels)?;
     readers.wait_bound()?;
 
     let from = clock::now() + clock::span(WARM_UP);
@@ -117,7 +120,7 @@ pub(crate) fn run(job: &Job) -> Result<Outcome, AnyError> {
     if read.totals != written {
         return Err(format!("written {written:?}, read {:?}", read.totals).into());
     }
-    let io = plane::io_name(&worker);
+    let io = plane::io_name(job.path());
     end(&worker)?;
     Ok(Outcome { processes, read, io })
 }
@@ -125,13 +128,10 @@ pub(crate) fn run(job: &Job) -> Result<Outcome, AnyError> {
 /// The process of the consumers, from its first message to the end.
 pub(crate) fn consume() -> Result<(), AnyError> {
     let parent = Parent::attach();
-    let Begin { job, channels } = parent.receive()?;
+    let Begin { job, cluster, channels } = parent.receive()?;
     child::limit(job.limit());
-    let channels = channels
-        .iter()
-        .map(|channels| channels.iter().map(|channel| plane::unpack(channel)).collect())
-        .collect::<Result<Vec<Vec<_>>, _>>()?;
-    let worker = plane::start(job.path(), 0)?;
+    let channels = channels.iter().map(|channels| network::unpack(channels)).collect::<Result<_, _>>()?;
+    let worker = plane::start(job.path(), Some(&cluster), 0)?;
     let consumers = Consumers::start(&worker, &job, channels);
     consumers.wait_bound();
     parent.send(&())?;
@@ -168,13 +168,19 @@ enum Readers {
 }
 
 impl Readers {
-    fn start(worker: &Worker, job: &Job, channels: Vec<Vec<ChannelDescriptor>>) -> Result<Self, AnyError> {
-        if job.path().local {
+    /// Without a cluster they are here.
+    fn start(
+        worker: &Worker,
+        job: &Job,
+        cluster: Option<Cluster>,
+        channels: Vec<Vec<ChannelDescriptor>>,
+    ) -> Result<Self, AnyError> {
+        let Some(cluster) = cluster else {
             return Ok(Self::Here(Consumers::start(worker, job, channels)));
-        }
-        let channels = channels.iter().map(|channels| channels.iter().map(plane::pack).collect()).collect();
+        };
+        let channels = channels.iter().map(|channels| network::pack(channels)).collect();
         let mut child = Child::spawn("the process of the consumers", &["consume"])?;
-        child.send(&Begin { job: job.clone(), channels })?;
+        child.send(&Begin { job: job.clone(), cluster, channels })?;
         Ok(Self::There(child))
     }
 
