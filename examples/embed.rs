@@ -1,4 +1,4 @@
-//! The shortest whole program: one producer task, two consumer tasks, records by key, in one process.
+//! The shortest whole program: one producer task, two consumer tasks in another worker, records by key, over TCP.
 //!
 //! The same program stands in the README.
 
@@ -7,19 +7,22 @@ use std::error::Error;
 use std::thread;
 
 fn main() -> Result<(), Box<dyn Error + Send + Sync>> {
-    let worker = Worker::builder().start()?;
+    // Two workers. Each would be a process of its own, on whatever machine, and have a `cluster_token`.
+    let listening = || Worker::builder().listen(([127, 0, 0, 1], 0).into()).insecure_without_token();
+    let (here, there) = (listening().start()?, listening().start()?);
 
     // The producer's side: a partition with one subpartition for each consumer.
     let partition = PartitionId::default();
-    let mut writer = worker.create_partition(partition, Attempt(1), PartitionConfig::new(2))?;
+    let mut writer = here.create_partition(partition, Attempt(1), PartitionConfig::new(2))?;
 
-    // The consumers' side: a gate over the subpartitions that a task reads, here one.
+    // The consumers' side: a gate over the subpartitions that a task reads, here one. Descriptors say where these
+    // are; `to_bytes` and `from_bytes` carry them to another process.
     let consumers: Vec<_> = writer
         .descriptors()
         .into_iter()
         .map(|descriptor| {
             let config = GateConfig::new(Attempt(1), Incarnation::random()?).channel(descriptor);
-            let mut gate = worker.input_gate(config);
+            let mut gate = there.input_gate(config);
             Ok(thread::spawn(move || -> Result<u64, Box<dyn Error + Send + Sync>> {
                 let mut sum = 0;
                 while let Some(item) = gate.next_blocking()? {

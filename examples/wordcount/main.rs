@@ -2,26 +2,34 @@
 //! that owns it, consumers count, and the sums are compared with a count on a single thread.
 //!
 //! `cargo run --release --example wordcount` reads the sources of the crates that this was built from;
-//! `-- FILE...` any files. The exit code is not 0 when a sum differs.
+//! `-- FILE...` any files. The producers run in this process, each consumer in one of its own, and the words go
+//! over TCP; `--in-process` keeps all of them here. The exit code is not 0 when a sum differs, or when one of the
+//! processes fails.
 
 #![allow(clippy::disallowed_methods, reason = "a program that tells how long it took")]
 
+#[path = "../common/mod.rs"]
+mod common;
+mod processes;
 mod report;
+mod results;
 mod shuffle;
 mod text;
 
 use clap::Parser;
+use common::network::Io;
+use common::{AnyError, child};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::collections::HashMap;
-use std::error::Error;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// How often each word occurs.
 pub(crate) type Counts = HashMap<Box<[u8]>, u64>;
-/// Any error, with its text.
-pub(crate) type AnyError = Box<dyn Error + Send + Sync>;
+
+/// How long everything may take: a hang shall be an error.
+const LIMIT: Duration = Duration::from_secs(300);
 
 /// Counts words by a shuffle between tasks, and checks the sums.
 #[derive(Parser, Debug)]
@@ -31,19 +39,28 @@ struct Arguments {
     /// Tasks that read and send.
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=64))]
     producers: u32,
-    /// Tasks that count.
+    /// Tasks that count, each in a process of its own.
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=64))]
     consumers: u32,
+    /// All tasks in this process, without a network.
+    #[arg(long)]
+    in_process: bool,
+    /// How the kernel is asked to move bytes.
+    #[arg(long, value_enum, default_value_t, env = "PIRN_IO")]
+    io: Io,
+    /// Be the process of a consumer.
+    #[arg(long, hide = true)]
+    consume: bool,
 }
 
 fn main() -> ExitCode {
-    match run(&Arguments::parse()) {
+    let arguments = Arguments::parse();
+    child::limit(LIMIT);
+    let outcome = if arguments.consume { processes::consume().map(|()| true) } else { run(&arguments) };
+    match outcome {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
-        Err(error) => {
-            eprintln!("wordcount: {error}");
-            ExitCode::FAILURE
-        }
+        Err(error) => child::fail(error),
     }
 }
 
@@ -56,7 +73,12 @@ fn run(arguments: &Arguments) -> Result<bool, AnyError> {
 
     bar.set_message("shuffling");
     let start = Instant::now();
-    let shuffled = shuffle::count(&files, arguments.producers, arguments.consumers, &bar)?;
+    let (producers, consumers) = (arguments.producers, arguments.consumers);
+    let shuffled = if arguments.in_process {
+        shuffle::count(&files, producers, consumers, &bar)?
+    } else {
+        processes::count(&files, producers, consumers, arguments.io, &bar)?
+    };
     let shuffle_time = start.elapsed();
 
     bar.reset();

@@ -1,11 +1,12 @@
-//! The shuffle itself: producer tasks, consumer tasks, one partition for each producer.
+//! The shuffle itself: producer tasks, consumer tasks, one partition for each producer; within one process.
 
+use crate::common::AnyError;
 use crate::text::{self, TextFile};
-use crate::{AnyError, Counts, add};
+use crate::{Counts, add};
 use indicatif::ProgressBar;
 use pirn::{
-    Attempt, ChannelDescriptor, DataSetId, GateConfig, Hash, Incarnation, Item, JobId, PartitionConfig,
-    PartitionId, RecordWriter, Worker,
+    Attempt, ChannelDescriptor, CreateError, DataSetId, GateConfig, Hash, Incarnation, Item, JobId,
+    PartitionConfig, PartitionId, RecordWriter, Worker,
 };
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
@@ -29,16 +30,8 @@ pub(crate) fn count(
     bar: &ProgressBar,
 ) -> Result<Vec<Shuffled>, AnyError> {
     let worker = Worker::builder().start()?;
-    let writers = (0..producers)
-        .map(|index| {
-            let partition = PartitionId { job: JobId(1), data_set: DataSetId(1), index };
-            let config = PartitionConfig::new(consumers).record_bytes_max(WORD_BYTES_MAX);
-            worker.create_partition(partition, Attempt(1), config)
-        })
-        .collect::<Result<Vec<_>, _>>()?;
-    // Consumer i reads subpartition i of every producer.
-    let inputs: Vec<Vec<ChannelDescriptor>> =
-        (0..consumers).map(|index| writers.iter().map(|writer| writer.descriptor(index)).collect()).collect();
+    let writers = partitions(&worker, producers, consumers)?;
+    let inputs = inputs(&writers, consumers);
 
     let next_file = AtomicUsize::new(0);
     thread::scope(|scope| {
@@ -48,26 +41,53 @@ pub(crate) fn count(
             inputs.into_iter().map(|channels| scope.spawn(move || consume(worker, channels))).collect();
         let reading: Vec<_> = writers
             .into_iter()
-            .map(|writer| scope.spawn(move || produce(writer, files, next_file, bar)))
+            .map(|mut writer| scope.spawn(move || produce(&mut writer, files, next_file, bar)))
             .collect();
         let produced: Vec<_> = reading.into_iter().map(join).collect();
         let consumed: Vec<_> = counting.into_iter().map(join).collect();
         produced.into_iter().collect::<Result<(), _>>()?;
         let shuffled = consumed.into_iter().collect::<Result<Vec<_>, _>>()?;
-        let last = worker.shutdown(Duration::from_secs(1));
-        assert_eq!(last.lost_wakeups, 0, "a wake-up got lost");
+        end(worker)?;
         Ok(shuffled)
     })
+}
+
+/// A partition for each producer, with a subpartition for each consumer.
+pub(crate) fn partitions(
+    worker: &Worker,
+    producers: u32,
+    consumers: u32,
+) -> Result<Vec<RecordWriter>, CreateError> {
+    (0..producers)
+        .map(|index| {
+            let partition = PartitionId { job: JobId(1), data_set: DataSetId(1), index };
+            let config = PartitionConfig::new(consumers).record_bytes_max(WORD_BYTES_MAX);
+            worker.create_partition(partition, Attempt(1), config)
+        })
+        .collect()
+}
+
+/// The channels of each consumer: consumer i reads subpartition i of every producer.
+pub(crate) fn inputs(writers: &[RecordWriter], consumers: u32) -> Vec<Vec<ChannelDescriptor>> {
+    (0..consumers).map(|index| writers.iter().map(|writer| writer.descriptor(index)).collect()).collect()
+}
+
+/// Ends a worker that has nothing left to do.
+pub(crate) fn end(worker: &Worker) -> Result<(), AnyError> {
+    match worker.shutdown(Duration::from_secs(1)).lost_wakeups {
+        0 => Ok(()),
+        lost => Err(format!("{lost} wake-ups got lost").into()),
+    }
 }
 
 fn join<T>(task: thread::ScopedJoinHandle<'_, Result<T, AnyError>>) -> Result<T, AnyError> {
     task.join().unwrap_or_else(|_| Err("a task panicked".into()))
 }
 
-/// A producer task: takes file after file and sends each word to the consumer that owns it. An error drops
-/// the writer, and its consumers learn that the producer failed.
-fn produce(
-    mut writer: RecordWriter,
+/// A producer task: takes file after file and sends each word to the consumer that owns it. On an error its caller
+/// drops the writer, and the consumers learn that the producer failed.
+pub(crate) fn produce(
+    writer: &mut RecordWriter,
     files: &[TextFile],
     next_file: &AtomicUsize,
     bar: &ProgressBar,
@@ -88,7 +108,7 @@ fn produce(
 }
 
 /// A consumer task: counts until every producer has finished.
-fn consume(worker: &Worker, channels: Vec<ChannelDescriptor>) -> Result<Shuffled, AnyError> {
+pub(crate) fn consume(worker: &Worker, channels: Vec<ChannelDescriptor>) -> Result<Shuffled, AnyError> {
     let config = GateConfig::new(Attempt(1), Incarnation::random()?)
         .channels(channels)
         .record_bytes_max(WORD_BYTES_MAX);

@@ -1,0 +1,74 @@
+//! Everything that this program asks of Pirn beside writers and gates, in one place.
+
+use crate::common::network::Cluster;
+use crate::common::{AnyError, clock};
+use crate::options::{Path, ZeroCopy};
+use pirn::{MemoryConfig, SegmentClass, Worker};
+use serde::{Deserialize, Serialize};
+
+/// Segments that a worker has at least: the default of the library.
+const SEGMENTS_LEAST: u32 = 2048;
+
+/// What the network of one process did since its start.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Counters {
+    /// Calls that submit to the kernel or wait in it.
+    pub(crate) enters: u64,
+    /// Wake-ups of threads, by futex or eventfd.
+    pub(crate) wakes: u64,
+    /// Sends that asked for no copy, and those of them that the kernel copied.
+    pub(crate) zero_copy_sends: u64,
+    pub(crate) zero_copy_copied: u64,
+}
+
+/// Starts the worker of one process, with `segments` for its partitions. Without a cluster it has no network.
+pub(crate) fn start(path: &Path, cluster: Option<&Cluster>, segments: u32) -> Result<Worker, AnyError> {
+    let memory = MemoryConfig::new().segments(SegmentClass::K32, segments.max(SEGMENTS_LEAST));
+    let mut builder = Worker::builder().memory(memory);
+    if let Some(cluster) = cluster {
+        builder = cluster.join(builder).zero_copy(path.zero_copy.into());
+    }
+    Ok(builder.start()?)
+}
+
+/// The way by which the worker moves bytes.
+pub(crate) fn io_name(path: &Path) -> String {
+    if path.local { "local".into() } else { path.io.to_string() }
+}
+
+/// The counters of a worker that has a network.
+pub(crate) fn counters(worker: &Worker) -> Option<Counters> {
+    let snapshot = worker.snapshot();
+    snapshot.network.map(|_| Counters {
+        enters: snapshot.net.enters,
+        wakes: snapshot.net.wakes,
+        zero_copy_sends: snapshot.net.zero_copy_sends,
+        zero_copy_copied: snapshot.net.zero_copy_copied,
+    })
+}
+
+impl From<ZeroCopy> for pirn::ZeroCopy {
+    fn from(choice: ZeroCopy) -> Self {
+        match choice {
+            ZeroCopy::Auto => Self::Auto,
+            ZeroCopy::Always => Self::Always,
+            ZeroCopy::Never => Self::Never,
+        }
+    }
+}
+
+/// What a task's thread keeps while it reads or writes.
+#[derive(Debug)]
+pub(crate) struct Seat;
+
+impl Seat {
+    pub(crate) fn take(_worker: &Worker, _path: &Path) -> Result<Self, AnyError> {
+        Ok(Self)
+    }
+
+    /// Waits until the monotonic clock is at `at`, in nanoseconds.
+    pub(crate) fn wait_until(&mut self, at: u64) -> Result<(), AnyError> {
+        clock::sleep_until(at);
+        Ok(())
+    }
+}
