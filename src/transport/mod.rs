@@ -31,10 +31,10 @@ use std::time::Duration;
 
 pub(crate) use epoll::Epoll;
 pub use error::TransportError;
-pub(crate) use open::open;
+pub(crate) use open::{AnyTransport, Opened, open};
 pub use open::{Io, UnknownIo};
 pub use uring::ZeroCopy;
-pub(crate) use uring::{ArenaShare, UringOptions};
+pub(crate) use uring::{ArenaShare, Uring, UringOptions};
 
 /// Names a connection of one transport; never used twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

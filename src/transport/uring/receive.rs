@@ -69,7 +69,7 @@ impl<R: Ring> Uring<R> {
             self.provide_all();
         }
         let starves = self.ring.takes_buffers() && self.buffers.given() == 0;
-        let Some(connection) = self.connections.get(id) else { return };
+        let Some(connection) = self.connections.get_mut(id) else { return };
         if connection.receiving == Receiving::Over {
             return;
         }
@@ -102,7 +102,7 @@ impl<R: Ring> Uring<R> {
     }
 
     fn receive_once(&mut self, id: ConnectionId) {
-        let Some(connection) = self.connections.get(id) else { return };
+        let Some(connection) = self.connections.get_mut(id) else { return };
         if connection.receiving == Receiving::Over {
             return;
         }
@@ -113,7 +113,7 @@ impl<R: Ring> Uring<R> {
         };
         let (base, bytes) = spare(&mut buffer);
         let entry = Entry::ReceiveOnce { socket, base, bytes };
-        if let Some(connection) = self.connections.get(id) {
+        if let Some(connection) = self.connections.get_mut(id) {
             connection.receiving = Receiving::Armed;
         }
         self.submit_for(id, entry, Op::ReceiveOnce { connection: id, buffer });
@@ -121,7 +121,7 @@ impl<R: Ring> Uring<R> {
 
     fn starve(&mut self, id: ConnectionId) {
         self.counts.starved += 1;
-        if let Some(connection) = self.connections.get(id) {
+        if let Some(connection) = self.connections.get_mut(id) {
             connection.receiving = Receiving::Starved;
             self.starved.push_back(id);
         }
@@ -129,7 +129,7 @@ impl<R: Ring> Uring<R> {
 
     /// Gives the kernel the buffers that it should have.
     fn provide_all(&mut self) {
-        let wanted = (BUFFERS_EACH * self.connections.len()).clamp(BUFFERS_MIN, usize::from(BUFFERS));
+        let wanted = (BUFFERS_EACH * self.attached).clamp(BUFFERS_MIN, usize::from(BUFFERS));
         while self.buffers.given() < wanted {
             let Some(buffer) = self.buffers.take() else { break };
             let Some(name) = self.buffers.names.pop() else { break };
@@ -178,7 +178,7 @@ impl<R: Ring> Uring<R> {
                 self.buffers.rests.push(buffer);
             }
             let Some(id) = self.starved.pop_front() else { return };
-            let waits = self.connections.get(id).is_some_and(|it| it.receiving == Receiving::Starved);
+            let waits = self.connections.get_mut(id).is_some_and(|it| it.receiving == Receiving::Starved);
             if waits && gives {
                 self.arm(id);
             } else if waits {
@@ -218,7 +218,7 @@ impl<R: Ring> Uring<R> {
             (None, None) if cqe.result == 0 => self.end_of_stream(id, done),
             // No buffer was free. Nothing is lost: the bytes lie in the socket.
             (None, Some(libc::ENOBUFS)) if over => {
-                if self.connections.get(id).is_some_and(|it| it.receiving != Receiving::Over) {
+                if self.connections.get_mut(id).is_some_and(|it| it.receiving != Receiving::Over) {
                     self.starve(id);
                 }
             }
@@ -257,7 +257,7 @@ impl<R: Ring> Uring<R> {
 
     /// The kernel gave up waiting (a socket that doesn't wait, or want of memory): it says when it is time.
     fn await_readable(&mut self, id: ConnectionId) {
-        let Some(connection) = self.connections.get(id) else { return };
+        let Some(connection) = self.connections.get_mut(id) else { return };
         if connection.receiving != Receiving::Over {
             let socket = connection.fd();
             self.submit_for(id, Entry::Readable { socket }, Op::Readable { connection: id });
@@ -266,7 +266,7 @@ impl<R: Ring> Uring<R> {
 
     fn deliver(&mut self, id: ConnectionId, lent: Lent, done: &mut Vec<Completion>) {
         let now = self.ring.now();
-        let Some(connection) = self.connections.get(id) else { return };
+        let Some(connection) = self.connections.get_mut(id) else { return };
         self.counts.received += lent.len() as u64;
         if connection.receiving == Receiving::Over {
             return;
@@ -287,7 +287,7 @@ impl<R: Ring> Uring<R> {
     }
 
     fn end_of_stream(&mut self, id: ConnectionId, done: &mut Vec<Completion>) {
-        let Some(connection) = self.connections.get(id) else { return };
+        let Some(connection) = self.connections.get_mut(id) else { return };
         if connection.receiving == Receiving::Over {
             return;
         }
@@ -320,7 +320,7 @@ impl<R: Ring> Uring<R> {
     /// The kernel says at once if there is anything. It refuses no mark of 1 where it took a higher one; were it
     /// to, the connection could hang, so that is its end.
     fn lower(&mut self, id: ConnectionId, now: Moment) {
-        let Some(connection) = self.connections.get(id) else { return };
+        let Some(connection) = self.connections.get_mut(id) else { return };
         if connection.low_water.deadline().is_none() {
             return;
         }
