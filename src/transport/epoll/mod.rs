@@ -407,7 +407,7 @@ impl Transport for Epoll {
     }
 
     fn counts(&self) -> TransportCounts {
-        self.counts
+        TransportCounts { wakes: self.readiness.rings(), ..self.counts }
     }
 }
 

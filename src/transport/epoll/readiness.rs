@@ -1,5 +1,6 @@
 //! Waits for sockets to become ready, or for a wake-up from any thread.
 
+use crate::sync::{AtomicU64, Ordering};
 use mio::{Events, Interest, Poll, Token, unix::SourceFd};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use std::io;
@@ -21,6 +22,7 @@ const COARSE: Duration = Duration::from_millis(20);
 pub(super) struct Readiness {
     poll: Poll,
     events: Events,
+    bell: Arc<Bell>,
     waker: Waker,
 }
 
@@ -38,7 +40,11 @@ pub(super) struct Change {
 }
 
 #[derive(Debug)]
-struct Bell(mio::Waker);
+struct Bell {
+    waker: mio::Waker,
+    /// How often it was rung.
+    rings: AtomicU64,
+}
 
 impl Wake for Bell {
     fn wake(self: Arc<Self>) {
@@ -47,16 +53,26 @@ impl Wake for Bell {
 
     fn wake_by_ref(self: &Arc<Self>) {
         // E1: an eventfd that is open takes another count; if it is full, it is emptied first.
-        let woken = self.0.wake();
+        let woken = self.waker.wake();
         assert!(woken.is_ok(), "E1: {woken:?}");
+        // Relaxed: a number to show.
+        self.rings.fetch_add(1, Ordering::Relaxed);
     }
 }
 
 impl Readiness {
     pub(super) fn new() -> io::Result<Self> {
         let poll = Poll::new()?;
-        let bell = mio::Waker::new(poll.registry(), BELL)?;
-        Ok(Self { poll, events: Events::with_capacity(EVENTS), waker: Waker::from(Arc::new(Bell(bell))) })
+        let waker = mio::Waker::new(poll.registry(), BELL)?;
+        let bell = Arc::new(Bell { waker, rings: AtomicU64::new(0) });
+        let waker = Waker::from(Arc::clone(&bell));
+        Ok(Self { poll, events: Events::with_capacity(EVENTS), bell, waker })
+    }
+
+    /// How often the waker was woken, a system call each.
+    pub(super) fn rings(&self) -> u64 {
+        // Relaxed: a number to show.
+        self.bell.rings.load(Ordering::Relaxed)
     }
 
     pub(super) fn waker(&self) -> &Waker {

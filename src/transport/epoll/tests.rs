@@ -113,6 +113,15 @@ fn waits_are_finer_than_milliseconds() {
 }
 
 #[test]
+fn wakes_are_counted() {
+    let epoll = transport(1);
+    let waker = epoll.waker().clone();
+    waker.wake_by_ref();
+    waker.wake();
+    assert_eq!(epoll.counts().wakes, 2);
+}
+
+#[test]
 fn sockets_send_at_once_and_have_no_user_timeout() {
     let mut epoll = transport(1);
     let (ours, _theirs) = tcp_pair();
