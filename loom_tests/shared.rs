@@ -84,7 +84,7 @@ impl Rig {
 
 fn bind(sub: &Arc<Subpartition>, bell: &Arc<Doorbell>, attempt: u32) -> View {
     let node = ReadyNode::new(bell, 0);
-    let request = BindRequest { attempt: Attempt(attempt), incarnation: Incarnation(1) };
+    let request = BindRequest::new(Attempt(attempt), Incarnation(1));
     let grant = sub.bind(request, &node).unwrap();
     View::new(sub.clone(), node, &grant)
 }

@@ -127,7 +127,7 @@ impl Binder {
     pub(super) fn bind_as(&self, attempt: u32, explicit: bool) -> Result<Reader, Refusal> {
         let node = ReadyNode::new(&self.bell, attempt);
         let incarnation = Incarnation(u64::from(attempt));
-        let grant = self.sub.bind(BindRequest { attempt: Attempt(attempt), incarnation }, &node)?;
+        let grant = self.sub.bind(BindRequest::new(Attempt(attempt), incarnation), &node)?;
         let view = View::new(Arc::clone(&self.sub), Arc::clone(&node), &grant);
         let local = LocalReader::new(view, 64, explicit);
         Ok(Reader { local, node, bell: Arc::clone(&self.bell), admission: Admission::new(64), grant })

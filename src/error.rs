@@ -115,6 +115,15 @@ pub enum BindError {
         /// How it ended.
         cause: Cause,
     },
+    /// The partition is another worker's, and this worker has no network.
+    #[error(
+        "the partition is at {peer}, and this worker was started without a network; give its builder a \
+         listening address, or the channel a local descriptor"
+    )]
+    NoNetwork {
+        /// Where the partition is.
+        peer: RemoteAddress,
+    },
     /// The consumer expects other records than the partition has.
     #[error("the partition's {what} is {partition}, the descriptor says {descriptor}; redeploy one of them")]
     Layout {

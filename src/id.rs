@@ -74,6 +74,11 @@ impl BindSecret {
         Ok(Self(u128::from(getrandom::u64()?) << 64 | u128::from(getrandom::u64()?)))
     }
 
+    /// Its bits, to be shown to the worker that has the partition.
+    pub(crate) const fn bits(self) -> u128 {
+        self.0
+    }
+
     /// Compares in a time that doesn't depend on where the two differ.
     pub(crate) fn matches(self, presented: Self) -> bool {
         // One 128-bit difference, compared as a whole: no early exit by byte.

@@ -42,17 +42,21 @@ mod metrics;
 #[cfg(loom)]
 #[doc(hidden)]
 pub mod model;
+#[cfg(not(loom))]
+mod net;
 mod partition;
+#[cfg(not(loom))]
+mod protocol;
 mod record;
 mod subpartition;
 mod sync;
 #[cfg(all(test, not(loom)))]
 mod test_size;
 #[cfg(not(loom))]
-#[allow(dead_code, reason = "on its way to `net`")]
 mod transport;
-#[allow(dead_code, reason = "on its way to `protocol`")]
+#[cfg_attr(loom, allow(dead_code, reason = "the models know nothing of frames"))]
 mod wire;
+#[cfg(not(loom))]
 mod worker;
 mod writer;
 
@@ -61,12 +65,18 @@ pub use error::{BindError, Cause, WriteError};
 pub use event::{Event, PriorityEvent};
 pub use gate::{
     ChannelSnapshot, ChannelState, GateConfig, GateError, GateHandle, GateStream, HandleError, InputGate,
-    Item, ItemOf, LossReport, Next, OwnedItem, OwnedRecord, Receipt, Record, TryNext, Update, WhyBlocked,
+    Item, ItemOf, LossReport, Next, OwnedItem, OwnedRecord, ProducerTail, Receipt, Record, TryNext, Update,
+    WhyBlocked,
 };
-pub use id::{Attempt, BindEpoch, BindSecret, DataSetId, Incarnation, JobId, PartitionId};
+pub use id::{
+    Attempt, BindEpoch, BindSecret, DataSetId, Incarnation, JobId, PartitionId, RemoteAddress, WorkerId,
+};
 pub use memory::{Census, ClassCensus, MemoryConfig, MemoryError, SegmentClass};
+#[cfg(not(loom))]
+pub use net::NetSnapshot;
 pub use partition::{
-    ChannelDescriptor, CreateError, Location, PartitionConfig, PartitionSnapshot, SubpartitionSnapshot,
+    ChannelDescriptor, CreateError, DescriptorError, Location, PartitionConfig, PartitionSnapshot,
+    SubpartitionSnapshot,
 };
 pub use record::RecordLayout;
 pub use subpartition::{
@@ -75,7 +85,10 @@ pub use subpartition::{
 };
 #[cfg(not(loom))]
 pub use transport::{Io, TransportError, UnknownIo, ZeroCopy};
-pub use worker::{StartError, Worker, WorkerBuilder, WorkerSnapshot};
+#[cfg(not(loom))]
+pub use worker::{
+    NetworkSnapshot, PeerSnapshot, PeerState, StartError, Worker, WorkerBuilder, WorkerSnapshot,
+};
 pub use writer::{
     Broadcast, Finish, Forward, Hash, Partitioner, Reach, RecordSink, RecordWriter, RoundRobin, SendEvent,
     Target, TryWriteError, WaitError, Write, WriterBlocked, Written,

@@ -119,6 +119,11 @@ impl Doorbell {
         self.take_list(closed(), drop);
     }
 
+    /// The server is awake, whatever woke it: rings cost no wake-up until it announces its sleep again.
+    pub(crate) fn stay_awake(&self) {
+        self.waiter.retract();
+    }
+
     fn take_list(&self, leave: *mut ReadyNode, mut serve: impl FnMut(Arc<ReadyNode>)) {
         let mut node = self.head.swap(leave, sync!(DOOR_E2.take, Acquire));
         let mut oldest: *mut ReadyNode = ptr::null_mut();

@@ -25,8 +25,7 @@ impl InputGate {
     pub(super) fn next_record(&mut self) -> Option<usize> {
         let index = self.turn.channel;
         let reader = self.channels.get_mut(index)?.reader.as_mut()?;
-        let in_turn = self.turn.records_left > 0 && reader.yielded_bytes() < self.turn.bytes_end;
-        if !in_turn || !reader.next_whole() {
+        if self.turn.records_left == 0 || !reader.next_whole(self.turn.bytes_end) {
             return None;
         }
         self.turn.records_left -= 1;
@@ -72,7 +71,7 @@ impl InputGate {
     pub(super) fn record(&self, index: usize) -> Record<'_> {
         let channel = &self.channels[index];
         let Some(reader) = &channel.reader else { unreachable!("I1: found with this reader") };
-        Record { channel: index as u32, stamp: channel.stamp, bytes: reader.current().bytes(), reader }
+        Record { channel: index as u32, stamp: channel.stamp, bytes: reader.current(), reader }
     }
 
     /// What follows from something that isn't a record.

@@ -7,15 +7,31 @@ use super::InputGate;
 use super::advance::Found;
 use super::channel::State;
 use super::error::GateError;
-use super::item::{Item, LossReport};
+use super::item::Item;
+use super::reader::Reader;
 use super::ready::Turn;
 use crate::doorbell::ReadyNode;
 use crate::error::{BindError, Cause};
 use crate::id::Attempt;
-use crate::inbox::Inbox;
+use crate::id::BindEpoch;
+use crate::inbox::{Inbox, Over};
+use crate::partition::Location;
 use crate::partition::{BindAnswer, BindOutcome, BoundView};
-use crate::subpartition::{Amount, Flush, LocalReader};
+use crate::subpartition::{Amount, Flush, LocalReader, Losses};
 use std::sync::Arc;
+
+/// What a channel's bind begins with.
+#[derive(Debug)]
+pub(super) struct Beginning {
+    pub(super) epoch: BindEpoch,
+    /// What lies before it, where that is known.
+    pub(super) begin: Amount,
+    pub(super) lost: Losses,
+    pub(super) in_doubt: Amount,
+    pub(super) writer_lost: Amount,
+    /// There is nothing but the end of the partition.
+    pub(super) ended: bool,
+}
 
 impl InputGate {
     /// Binds the channel to what its newest descriptor names, or begins to wait for it.
@@ -23,6 +39,11 @@ impl InputGate {
         let channel = &mut self.channels[index];
         if let Some(newer) = channel.pending.take() {
             channel.descriptor = newer;
+        }
+        if let Location::Remote(peer) = channel.descriptor.location
+            && !self.manager.is_home(&peer)
+        {
+            return self.connect(index, peer);
         }
         // A node of its own for every bind: a stuck ring of an older one is nobody's business.
         let node = ReadyNode::new(&self.bell, index as u32);
@@ -53,29 +74,22 @@ impl InputGate {
     fn activate(&mut self, index: usize, bound: BoundView) {
         let BoundView { view, grant, partition } = bound;
         let channel = &mut self.channels[index];
-        channel.binds = channel.binds.wrapping_add(1);
-        channel.stamp = channel.stamp.wrapping_add(1);
-        channel.epoch = view.epoch();
         channel.node = Some(view.node().clone());
-        channel.begin = grant.begin;
-        channel.told = grant.writer_lost;
+        let beginning = Beginning {
+            epoch: view.epoch(),
+            begin: grant.begin,
+            lost: grant.lost,
+            in_doubt: grant.in_doubt,
+            writer_lost: grant.writer_lost,
+            ended: grant.ended,
+        };
+        let reader = LocalReader::new(view, self.record_bytes_max, self.explicit);
+        channel.activate(Reader::Local(reader), beginning);
         channel.interval = match partition.config.policy().flush {
             Flush::Interval(interval) => Some(interval),
             _ => None,
         };
-        channel.is_paused = false;
-        channel.is_quiet = false;
-        channel.watermark = None;
-        channel.is_data_ended = false;
-        let left_behind = std::mem::take(&mut channel.left_behind);
-        let loss = LossReport { lost: grant.lost, in_doubt: grant.in_doubt, left_behind };
-        channel.announce = Some(Box::new(loss));
-        let reader = LocalReader::new(view, self.record_bytes_max, self.explicit);
-        channel.looked = Some(reader.mark());
-        channel.reader = Some(reader);
         channel.partition = Some(partition);
-        channel.state = State::Active;
-        channel.is_ended_before = grant.ended;
     }
 
     /// An update came while the channel waits: what it waits for gives way, unless its answer is on its way.
@@ -117,7 +131,12 @@ impl InputGate {
     /// partition was closed.
     pub(super) fn severed(&mut self, index: usize) -> Found {
         let channel = &self.channels[index];
-        let newest = channel.reader.as_ref().and_then(|reader| reader.view().subpartition().newest());
+        if let Some(Reader::Remote(reader)) = &channel.reader {
+            let over = reader.over().cloned().unwrap_or(Over::Gone(Cause::Released));
+            return self.cut_off(index, over);
+        }
+        let reader = channel.reader.as_ref().and_then(Reader::local);
+        let newest = reader.and_then(|reader| reader.view().subpartition().newest());
         let closed = channel.partition.as_ref().and_then(|partition| partition.closed());
         let mine = self.request.attempt;
         let newer = newest.filter(|newest| *newest != mine);
@@ -140,29 +159,42 @@ impl InputGate {
 
     /// Everything that the producer left is read, and it failed.
     pub(super) fn failed(&mut self, index: usize) -> Found {
-        let cause = self.channels[index].partition.as_ref().and_then(|partition| partition.failure());
+        let channel = &self.channels[index];
+        let cause = match &channel.reader {
+            Some(Reader::Remote(reader)) => reader.failure().cloned(),
+            _ => channel.partition.as_ref().and_then(|partition| partition.failure()),
+        };
         self.lose(index, cause.unwrap_or(Cause::Dropped))
     }
 
     /// The bind is over: nothing more comes of it.
-    fn lose(&mut self, index: usize, cause: Cause) -> Found {
+    pub(super) fn lose(&mut self, index: usize, cause: Cause) -> Found {
         let channel = &mut self.channels[index];
         let mut torn = Amount::ZERO;
         if let Some(reader) = channel.take_reader() {
             torn = reader.torn();
-            if !matches!(cause, Cause::Fenced { .. }) {
-                channel.left_behind += reader.left_behind(channel.begin, channel.told);
+            match &reader {
+                _ if matches!(cause, Cause::Fenced { .. }) => {}
+                Reader::Local(reader) => {
+                    channel.left_behind += reader.left_behind(channel.begin, channel.told);
+                }
+                // Read to its end: nothing is left of it.
+                Reader::Remote(reader) if reader.failure().is_some() => {}
+                Reader::Remote(reader) => {
+                    channel.cut = Some((channel.descriptor.producer_attempt, reader.received()));
+                }
             }
             self.close(reader);
         }
         self.unavailable(index, cause, torn)
     }
 
-    fn unavailable(&mut self, index: usize, cause: Cause, skipped: Amount) -> Found {
+    pub(super) fn unavailable(&mut self, index: usize, cause: Cause, skipped: Amount) -> Found {
         let channel = &mut self.channels[index];
         debug_assert!(channel.starved.is_none(), "a turn that comes to this asks for admission first");
         channel.announce = None;
         channel.partition = None;
+        channel.is_outage = false;
         if channel.pending.is_some() {
             channel.state = State::Unbound;
             self.ready.queue(index, channel);
@@ -215,7 +247,7 @@ impl InputGate {
         }
     }
 
-    fn fence(&mut self, index: usize, newer: Attempt) {
+    pub(super) fn fence(&mut self, index: usize, newer: Attempt) {
         let channel = &mut self.channels[index];
         channel.state = State::Fenced(newer);
         channel.pending = None;
@@ -224,7 +256,7 @@ impl InputGate {
     }
 
     /// Closes a reader in order, and gives back what its half record was granted.
-    fn close(&mut self, mut reader: LocalReader) {
+    fn close(&mut self, mut reader: Reader) {
         reader.clear(&mut self.admission);
         drop(reader);
     }

@@ -2,9 +2,12 @@
 
 use super::InputGate;
 use super::channel::{Channel, State};
+use super::reader::Reader;
 use super::snapshot::ChannelState;
 use super::why::WhyBlocked;
-use crate::id::{Attempt, PartitionId};
+use crate::id::{Attempt, PartitionId, RemoteAddress};
+use crate::inbox::RemoteWatch;
+use crate::partition::Location;
 use crate::subpartition::{Phase, Subpartition, WhenAbsent};
 use crate::sync::{Mutex, lock};
 use std::sync::Arc;
@@ -25,20 +28,26 @@ struct Notice {
     is_unacknowledged: bool,
     explicit: bool,
     sub: Option<Arc<Subpartition>>,
+    remote: Option<(RemoteAddress, RemoteWatch)>,
 }
 
 impl Notice {
     fn of(channel: &Channel, explicit: bool) -> Self {
-        let sub = channel.reader.as_ref().map(|reader| reader.view().subpartition().clone());
+        let reader = channel.reader.as_ref();
+        let remote = match (reader, &channel.descriptor.location) {
+            (Some(Reader::Remote(reader)), Location::Remote(peer)) => Some((*peer, reader.watch())),
+            _ => None,
+        };
         Self {
             state: channel.state(),
             partition: channel.descriptor.partition,
             producer: channel.descriptor.producer_attempt,
             is_paused: channel.is_paused,
             starved: channel.starved,
-            is_unacknowledged: matches!(channel.state, State::Ended) && sub.is_some(),
+            is_unacknowledged: matches!(channel.state, State::Ended) && reader.is_some(),
             explicit,
-            sub,
+            sub: reader.and_then(Reader::local).map(|reader| reader.view().subpartition().clone()),
+            remote,
         }
     }
 
@@ -48,6 +57,7 @@ impl Notice {
             ChannelState::Waiting => {
                 WhyBlocked::WaitingForPartition { partition: self.partition, producer: self.producer }
             }
+            ChannelState::Connecting { peer } => WhyBlocked::Connecting { peer },
             ChannelState::Unavailable(cause) => WhyBlocked::Unavailable { cause },
             ChannelState::BindFailed(error) => WhyBlocked::BindFailed { error },
             ChannelState::RecordTooLong { bytes, max } => WhyBlocked::RecordTooLong { bytes, max },
@@ -59,13 +69,19 @@ impl Notice {
     }
 
     fn why_active(self) -> WhyBlocked {
-        let Some(sub) = self.sub else { return WhyBlocked::Ready };
         if self.is_paused {
             return WhyBlocked::Paused;
         }
         if let Some(bytes) = self.starved {
             return WhyBlocked::HalfRecordNotAdmitted { bytes };
         }
+        if let Some((peer, watch)) = self.remote {
+            if watch.has_more() {
+                return WhyBlocked::Ready;
+            }
+            return WhyBlocked::WaitingForPeer { peer, credit: watch.credit() };
+        }
+        let Some(sub) = self.sub else { return WhyBlocked::Ready };
         if sub.phase() == Phase::Suspended {
             return WhyBlocked::Suspended;
         }

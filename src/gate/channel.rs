@@ -1,13 +1,18 @@
 //! One input channel: how it stands with its partition, and what it has told so far.
 
+use super::bind::Beginning;
 use super::item::LossReport;
+use super::item::ProducerTail;
+use super::reader::Reader;
 use super::snapshot::{ChannelSnapshot, ChannelState};
 use crate::doorbell::ReadyNode;
 use crate::error::{BindError, Cause};
+use crate::id::RemoteAddress;
 use crate::id::{Attempt, BindEpoch};
 use crate::inbox::Inbox;
+use crate::inbox::RemoteEnd;
 use crate::partition::{BindAnswer, ChannelDescriptor, Partition, Ticket};
-use crate::subpartition::{Amount, LocalReader, Mark};
+use crate::subpartition::{Amount, Mark};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,7 +24,8 @@ use std::time::Duration;
 ///      │ ^            │
 ///      │ │ update,    ├─ end of partition ──> Ended
 ///      v │ retry      ├─ newer consumer ────> Fenced
-///   Waiting, Told ──> └─ record too long ───> TooLong ── update ──> Unbound
+///   Waiting, Told ──> ├─ record too long ───> TooLong ── update ──> Unbound
+///   Connecting        └─ connection lost ───> Unbound (an outage until it is bound again)
 ///      └──> Refused
 /// ```
 #[derive(Debug)]
@@ -30,6 +36,12 @@ pub(super) enum State {
     Waiting {
         ticket: Ticket,
         inbox: Arc<Inbox<BindAnswer>>,
+    },
+    /// Another worker is asked; the answer comes through `end`. `waits`: the partition isn't there yet.
+    Connecting {
+        peer: RemoteAddress,
+        end: RemoteEnd,
+        waits: bool,
     },
     /// The bind was refused; the next turn says so.
     Told(BindError),
@@ -49,7 +61,7 @@ pub(super) enum State {
 #[derive(Debug)]
 pub(super) struct Channel {
     /// Bound, or ended and not acknowledged yet.
-    pub(super) reader: Option<LocalReader>,
+    pub(super) reader: Option<Reader>,
     /// It is in the run queue.
     pub(super) is_queued: bool,
     /// It is in the queue of those that have priority events.
@@ -84,6 +96,10 @@ pub(super) struct Channel {
     pub(super) told: Amount,
     /// Of the producer attempt before; for the next report.
     pub(super) left_behind: Amount,
+    /// The producer attempt of a bind that was cut off, and what had come of it; for the next report.
+    pub(super) cut: Option<(Attempt, Amount)>,
+    /// Unavailable for want of a connection: told, and not bound since.
+    pub(super) is_outage: bool,
     /// Of the binds before.
     yielded: Amount,
     consumed: Amount,
@@ -122,6 +138,8 @@ impl Channel {
             begin: Amount::ZERO,
             told: Amount::ZERO,
             left_behind: Amount::ZERO,
+            cut: None,
+            is_outage: false,
             yielded: Amount::ZERO,
             consumed: Amount::ZERO,
             lost: Amount::ZERO,
@@ -131,6 +149,35 @@ impl Channel {
             is_data_ended: false,
             is_ended_before: false,
         }
+    }
+
+    /// A bind begins.
+    pub(super) fn activate(&mut self, reader: Reader, beginning: Beginning) {
+        let Beginning { epoch, begin, lost, in_doubt, writer_lost, ended } = beginning;
+        self.binds = self.binds.wrapping_add(1);
+        self.stamp = self.stamp.wrapping_add(1);
+        self.epoch = epoch;
+        self.begin = begin;
+        self.told = writer_lost;
+        self.interval = None;
+        self.is_paused = false;
+        self.is_quiet = false;
+        self.is_outage = false;
+        self.watermark = None;
+        self.is_data_ended = false;
+        let left_behind = std::mem::take(&mut self.left_behind);
+        let producer_tail = match self.cut.take() {
+            // The attempt itself reports what became of it, unless it is another one that is bound now.
+            Some((attempt, received)) if attempt != self.descriptor.producer_attempt => {
+                ProducerTail::Unknown { received }
+            }
+            _ => ProducerTail::Known,
+        };
+        self.announce = Some(Box::new(LossReport { lost, in_doubt, left_behind, producer_tail }));
+        self.looked = Some(reader.mark());
+        self.reader = Some(reader);
+        self.state = State::Active;
+        self.is_ended_before = ended;
     }
 
     /// The gate looks by itself: at the channel's turn, or when it is resumed.
@@ -143,7 +190,7 @@ impl Channel {
     }
 
     /// Takes the reader out, for good, and keeps its sums.
-    pub(super) fn take_reader(&mut self) -> Option<LocalReader> {
+    pub(super) fn take_reader(&mut self) -> Option<Reader> {
         let reader = self.reader.take()?;
         self.yielded += reader.yielded();
         self.consumed += reader.consumed();
@@ -168,6 +215,8 @@ impl Channel {
             State::Unavailable(_) | State::TooLong { .. } | State::Fenced(_) => {
                 self.holds_watermark && !self.is_data_ended
             }
+            // An outage that ends by itself, and an ordinary one, are the same to the others.
+            _ if self.is_outage => self.holds_watermark && !self.is_data_ended,
             _ => !self.is_data_ended,
         }
     }
@@ -175,7 +224,8 @@ impl Channel {
     pub(super) fn state(&self) -> ChannelState {
         match &self.state {
             State::Unbound => ChannelState::Unbound,
-            State::Waiting { .. } => ChannelState::Waiting,
+            State::Waiting { .. } | State::Connecting { waits: true, .. } => ChannelState::Waiting,
+            State::Connecting { peer, .. } => ChannelState::Connecting { peer: *peer },
             State::Active => ChannelState::Active,
             State::Unavailable(cause) => ChannelState::Unavailable(cause.clone()),
             State::Told(error) | State::Refused(error) => ChannelState::BindFailed(error.clone()),
@@ -186,7 +236,7 @@ impl Channel {
     }
 
     pub(super) fn snapshot(&self, channel: u32) -> ChannelSnapshot {
-        let now = |sum: Amount, part: fn(&LocalReader) -> Amount| match &self.reader {
+        let now = |sum: Amount, part: fn(&Reader) -> Amount| match &self.reader {
             Some(reader) => sum + part(reader),
             None => sum,
         };
@@ -198,8 +248,8 @@ impl Channel {
             pending: self.pending.as_ref().map(|pending| pending.producer_attempt),
             epoch: self.epoch,
             binds: self.binds,
-            yielded: now(self.yielded, LocalReader::yielded),
-            consumed: now(self.consumed, LocalReader::consumed),
+            yielded: now(self.yielded, Reader::yielded),
+            consumed: now(self.consumed, Reader::consumed),
             lost: self.lost,
             acks_ignored: self.acks_ignored,
             watermark: self.watermark,

@@ -1,7 +1,8 @@
 //! The settings of an input gate, each with its cost in memory.
 
+use super::remote::window;
 use crate::id::{Attempt, Incarnation};
-use crate::partition::ChannelDescriptor;
+use crate::partition::{ChannelDescriptor, Location};
 use crate::subpartition::BindRequest;
 
 /// The most bytes that a channel may yield before the next ready one has its turn.
@@ -24,6 +25,7 @@ pub struct GateConfig {
     pub(super) record_bytes_max: usize,
     pub(super) half_record_bytes_max: u64,
     pub(super) explicit: bool,
+    receive_bytes_max: u64,
 }
 
 impl GateConfig {
@@ -37,6 +39,7 @@ impl GateConfig {
             record_bytes_max: 128 << 20,
             half_record_bytes_max: 64 << 20,
             explicit: false,
+            receive_bytes_max: 32 << 20,
         }
     }
 
@@ -79,7 +82,23 @@ impl GateConfig {
         self
     }
 
+    /// The most stream bytes of all remote channels together that are under way to this gate or wait in it.
+    /// Default: 32 MiB. Each channel has an equal part of it as its window, at least 4 KiB and at most 1 MiB: a
+    /// producer far away sends so much before it has to hear of the consumer. Local channels take nothing of it. The channels
+    /// are counted when the gate is made.
+    #[must_use]
+    pub fn receive_bytes_max(mut self, bytes: usize) -> Self {
+        self.receive_bytes_max = bytes as u64;
+        self
+    }
+
+    /// The window of each remote channel, in stream bytes.
+    pub(super) fn window(&self) -> u64 {
+        let is_remote = |channel: &&ChannelDescriptor| matches!(channel.location, Location::Remote(_));
+        window(self.receive_bytes_max, self.channels.iter().filter(is_remote).count())
+    }
+
     pub(super) fn request(&self) -> BindRequest {
-        BindRequest { attempt: self.attempt, incarnation: self.incarnation }
+        BindRequest::new(self.attempt, self.incarnation)
     }
 }

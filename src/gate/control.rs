@@ -136,7 +136,10 @@ impl InputGate {
     pub fn why_blocked(&self, channel: u32) -> Option<WhyBlocked> {
         let why = self.board.why(channel)?;
         let reader = self.channels.get(channel as usize)?.reader.as_ref();
-        let is_idle = matches!(why, WhyBlocked::NoData | WhyBlocked::WriterBlocked { .. });
+        let is_idle = matches!(
+            why,
+            WhyBlocked::NoData | WhyBlocked::WriterBlocked { .. } | WhyBlocked::WaitingForPeer { .. }
+        );
         if is_idle && reader.is_some_and(|reader| reader.has_more()) {
             return Some(WhyBlocked::Ready);
         }
@@ -180,7 +183,7 @@ impl InputGate {
         }
         channel.pending = Some(descriptor);
         let update = match channel.state {
-            State::Unbound | State::Waiting { .. } => Update::Accepted,
+            State::Unbound | State::Waiting { .. } | State::Connecting { .. } => Update::Accepted,
             State::Unavailable(_) | State::Refused(_) | State::TooLong { .. } => {
                 channel.state = State::Unbound;
                 Update::Accepted

@@ -1,9 +1,10 @@
 //! What a gate yields.
 
+use super::reader::Reader;
 use crate::error::{BindError, Cause};
 use crate::event::{Event, PriorityEvent};
 use crate::id::{Attempt, BindEpoch};
-use crate::subpartition::{Amount, LocalReader, Losses, Mark};
+use crate::subpartition::{Amount, Losses, Mark};
 use bytes::Bytes;
 use std::fmt;
 use std::ops::Deref;
@@ -142,6 +143,22 @@ pub struct LossReport {
     /// What an older attempt of the producer had written for this channel and this gate had not come to
     /// when that attempt's partition was closed.
     pub left_behind: Amount,
+    /// Whether that is all that an older attempt of the producer had left.
+    pub producer_tail: ProducerTail,
+}
+
+/// What is known of the records that an older attempt of the producer wrote last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum ProducerTail {
+    /// The report accounts for all of them.
+    #[default]
+    Known,
+    /// That attempt was another worker's, and its last bind was cut off: what it wrote besides is in no report.
+    Unknown {
+        /// What had come in that bind: whole records, and stream bytes with those of a record cut off.
+        received: Amount,
+    },
 }
 
 /// A record where it lies: in the segment that its writer filled, or put together from several.
@@ -150,7 +167,7 @@ pub struct Record<'a> {
     pub(super) channel: u32,
     pub(super) stamp: u64,
     pub(super) bytes: &'a [u8],
-    pub(super) reader: &'a LocalReader,
+    pub(super) reader: &'a Reader,
 }
 
 impl<'a> Record<'a> {
@@ -176,9 +193,13 @@ impl<'a> Record<'a> {
     /// of it, the channel lends fewer than two segments, and the subpartition's quota is more than half
     /// free; otherwise it is copied. A lent segment counts against the subpartition's quota until the value
     /// is dropped.
+    ///
+    /// Of a remote channel the receive buffer is lent, if the payload has at least 4 KiB and fills half of what
+    /// came in one piece, the channel lends fewer than two, and what it pins stays within half of its window.
+    /// The producer's worker sends so much less until the value is dropped.
     #[must_use]
     pub fn into_bytes(self) -> Bytes {
-        self.reader.current().into_bytes()
+        self.reader.current_owned()
     }
 }
 

@@ -13,7 +13,8 @@
 //!
 //! # Files
 //! `advance` is the core of all forms in `forms`: it finds the next thing, without a borrow, and lends it
-//! afterwards. `turns` and `ready` say whose turn it is, `bind` has a channel's transitions, `control` what the task does
+//! afterwards. `turns` and `ready` say whose turn it is, `bind` has a channel's transitions, `remote` those of channels over
+//! the network, `control` what the task does
 //! besides, `handle` the same from other threads, `board` what other threads see.
 //!
 //! # Invariants
@@ -34,7 +35,9 @@ mod error;
 mod forms;
 mod handle;
 mod item;
+mod reader;
 mod ready;
+mod remote;
 mod snapshot;
 #[cfg(all(test, not(loom)))]
 mod tests;
@@ -46,13 +49,15 @@ pub use config::GateConfig;
 pub use error::{GateError, HandleError};
 pub use forms::{GateStream, Next};
 pub use handle::GateHandle;
-pub use item::{Item, ItemOf, LossReport, OwnedItem, OwnedRecord, Receipt, Record, TryNext, Update};
+pub use item::{
+    Item, ItemOf, LossReport, OwnedItem, OwnedRecord, ProducerTail, Receipt, Record, TryNext, Update,
+};
 pub use snapshot::{ChannelSnapshot, ChannelState};
 pub use why::WhyBlocked;
 
 use crate::doorbell::{Doorbell, ReadyNode};
 use crate::inbox::Inbox;
-use crate::partition::Manager;
+use crate::partition::{Manager, Network};
 use crate::record::Admission;
 use crate::subpartition::BindRequest;
 use crate::sync::Parker;
@@ -94,13 +99,27 @@ pub struct InputGate {
     command_node: Arc<ReadyNode>,
     board: Arc<Board>,
     manager: Arc<Manager>,
+    network: Option<Arc<dyn Network>>,
+    /// Of each remote channel that is opened from now on, in stream bytes.
+    window: u64,
     parker: Option<Parker>,
 }
 
 impl InputGate {
+    /// A gate of a worker without a network: its channels are local.
     pub(crate) fn new(manager: Arc<Manager>, config: GateConfig) -> Self {
+        Self::with_network(manager, None, config)
+    }
+
+    /// `network` opens its remote channels.
+    pub(crate) fn with_network(
+        manager: Arc<Manager>,
+        network: Option<Arc<dyn Network>>,
+        config: GateConfig,
+    ) -> Self {
         let request = config.request();
         // Random without an error to handle; equality is all that is asked of it.
+        let window = config.window();
         let stamp = RandomState::new().hash_one(request.attempt);
         let mut channels: Vec<_> =
             config.channels.into_iter().map(|channel| Channel::new(channel, stamp)).collect();
@@ -129,6 +148,8 @@ impl InputGate {
             channels,
             bell,
             manager,
+            network,
+            window,
             parker: None,
         }
     }

@@ -1,7 +1,7 @@
 //! Pictures of a gate's channels.
 
 use crate::error::{BindError, Cause};
-use crate::id::{Attempt, BindEpoch};
+use crate::id::{Attempt, BindEpoch, RemoteAddress};
 use crate::subpartition::Amount;
 
 /// How a channel stands.
@@ -12,6 +12,11 @@ pub enum ChannelState {
     Unbound,
     /// Its partition is not here yet.
     Waiting,
+    /// The producer's worker is being reached; after an outage as often as it takes.
+    Connecting {
+        /// The producer's worker.
+        peer: RemoteAddress,
+    },
     /// It is bound.
     Active,
     /// The producer attempt is gone; a newer one is waited for.

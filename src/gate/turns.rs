@@ -61,7 +61,7 @@ impl InputGate {
                 node.clear();
                 channel.stir();
                 ready.queue(index, channel);
-                if channel.reader.as_ref().is_some_and(|reader| reader.view().has_priority()) {
+                if channel.reader.as_ref().is_some_and(|reader| reader.has_priority()) {
                     ready.hurry(index, channel);
                 }
             }
@@ -130,6 +130,7 @@ impl InputGate {
                     None
                 }
             },
+            State::Connecting { .. } => self.serve_connecting(index),
             State::Told(_) => self.refuse(index),
             _ => None,
         }

@@ -1,7 +1,7 @@
 //! Why a channel yields nothing right now, for whoever looks at a task that doesn't move.
 
 use crate::error::{BindError, Cause};
-use crate::id::{Attempt, PartitionId};
+use crate::id::{Attempt, PartitionId, RemoteAddress};
 use thiserror::Error;
 
 /// Why a channel yields nothing right now. A moment's picture, in words.
@@ -27,6 +27,21 @@ pub enum WhyBlocked {
         partition: PartitionId,
         /// The producer attempt that is waited for.
         producer: Attempt,
+    },
+    /// The producer's worker hasn't answered yet.
+    #[error("not bound: no answer of {peer} yet; the network tries again by itself")]
+    Connecting {
+        /// The producer's worker.
+        peer: RemoteAddress,
+    },
+    /// Everything that came was taken.
+    #[error("waiting for data of {peer}, which may send {credit} bytes at once")]
+    WaitingForPeer {
+        /// The producer's worker.
+        peer: RemoteAddress,
+        /// Stream bytes that it may send without hearing of this task: the window less what is pinned by records
+        /// that were lent.
+        credit: u64,
     },
     /// The bind was refused.
     #[error("not bound: {error}; `retry_bind` or `update_channel`")]

@@ -11,6 +11,15 @@
 //! `INBOX_E1` closed (close → pop): a pop that sees the end looks at the queue once more, and by this edge
 //! finds whatever was pushed before the end.
 
+#[allow(dead_code, reason = "on its way to `net`")]
+mod remote;
+
+#[allow(unused_imports, reason = "for `net`, tests and models")]
+pub(crate) use remote::{
+    Chunk, Consumed, Delivery, Feeder, Over, Picture, Progress, RemoteEnd, RemoteEvent, RemoteGrant,
+    RemoteReader, RemoteWatch, channel, with_capacity,
+};
+
 use crate::doorbell::ReadyNode;
 use crate::sync::{AtomicBool, Ordering, Queue, check, sync};
 use std::sync::Arc;
@@ -59,6 +68,11 @@ impl<T> Inbox<T> {
     /// Whether nobody will pop any more, or nothing will be pushed; a hint.
     pub(crate) fn is_closed(&self) -> bool {
         self.closed.load(Ordering::Relaxed) // Relaxed: a hint
+    }
+
+    /// Whether nothing waits right now; a hint.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.queue.is_empty()
     }
 
     /// The owner takes the oldest item.

@@ -77,6 +77,18 @@ pub(crate) struct Lent {
 }
 
 impl Lent {
+    /// A part of the range, by a hold of its own.
+    pub(crate) fn part(&self, part: Range<usize>) -> Self {
+        assert!(part.start <= part.end && part.end <= self.range.len(), "a part of what is lent");
+        let range = self.range.start + part.start..self.range.start + part.end;
+        Self { hold: self.hold.clone(), range }
+    }
+
+    /// Bytes of the whole segment that the range keeps in use.
+    pub(crate) fn segment_bytes(&self) -> usize {
+        self.hold.pool.capacity(self.hold.name)
+    }
+
     #[allow(dead_code, reason = "for tests and models")]
     pub(crate) fn into_bytes(self) -> Bytes {
         Bytes::from_owner(self)

@@ -16,6 +16,8 @@ mod inbox;
 mod memory;
 #[path = "../../loom_tests/priority.rs"]
 mod priority;
+#[path = "../../loom_tests/remote.rs"]
+mod remote;
 #[path = "../../loom_tests/ring.rs"]
 mod ring;
 #[path = "../../loom_tests/shared.rs"]
@@ -47,6 +49,7 @@ pub fn all() -> Vec<Model> {
         memory::MODELS,
         doorbell::MODELS,
         inbox::MODELS,
+        remote::MODELS,
         ring::MODELS,
         shared::MODELS,
         priority::MODELS,

@@ -3,13 +3,13 @@
 //! One mutex guards the registry; it is never held while a subpartition is bound or released, an answer is
 //! given, or a waker woken. What a transition needs is taken out under the lock and acted on after it.
 
-use super::descriptor::ChannelDescriptor;
+use super::descriptor::{ChannelDescriptor, Home, Location};
 use super::waiting::{BindAnswer, Key, Ticket, Waiting, WaitingList};
 use super::{CreateError, Partition, PartitionConfig, PartitionSnapshot, WriterParts};
 use crate::clock::Clock;
 use crate::doorbell::{Doorbell, ReadyNode};
 use crate::error::{BindError, Cause};
-use crate::id::{Attempt, BindSecret, JobId, PartitionId};
+use crate::id::{Attempt, BindSecret, JobId, PartitionId, RemoteAddress};
 use crate::inbox::Inbox;
 use crate::memory::SegmentPool;
 use crate::metrics::{WorkerCounts, cold_event};
@@ -45,6 +45,8 @@ pub(crate) struct Manager {
     limits: WaitLimits,
     pub(crate) counts: WorkerCounts,
     registry: Mutex<Registry>,
+    /// Where other workers reach this one, if they do.
+    home: Mutex<Option<Home>>,
     me: Weak<Self>,
 }
 
@@ -98,6 +100,7 @@ impl Manager {
             limits,
             counts: WorkerCounts::default(),
             registry: Mutex::new(Registry::default()),
+            home: Mutex::new(None),
             me: me.clone(),
         })
     }
@@ -110,6 +113,16 @@ impl Manager {
         &self.clock
     }
 
+    /// Other workers reach this one from now on.
+    pub(crate) fn set_home(&self, home: Home) {
+        *lock(&self.home) = Some(home);
+    }
+
+    /// Whether this worker is reached there: what is said to be there is here.
+    pub(crate) fn is_home(&self, peer: &RemoteAddress) -> bool {
+        lock(&self.home).is_some_and(|home| home.socket == peer.socket)
+    }
+
     /// Creates attempt `attempt` of a partition, takes the place of an older one, and binds who waits.
     pub(crate) fn create(
         &self,
@@ -119,7 +132,11 @@ impl Manager {
         secret: BindSecret,
     ) -> Result<WriterParts, CreateError> {
         lock(&self.registry).may_create(id, attempt)?;
-        let parts = Partition::create(&self.pool, self.me.clone(), id, attempt, config, secret)?;
+        let parts = {
+            let home = *lock(&self.home);
+            let location = home.map_or(Location::Local, |home| home.of(id));
+            Partition::create(&self.pool, self.me.clone(), id, attempt, config, secret, location)?
+        };
         let mut registry = lock(&self.registry);
         if let Err(refused) = registry.may_create(id, attempt) {
             drop(registry);

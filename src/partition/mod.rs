@@ -14,21 +14,27 @@
 mod config;
 mod descriptor;
 mod manager;
+#[allow(dead_code, reason = "on its way to `net`")]
+mod network;
 mod snapshot;
 mod waiting;
 
 pub use config::{CreateError, PartitionConfig};
-pub use descriptor::{ChannelDescriptor, Location};
+pub(crate) use descriptor::Home;
+pub use descriptor::{ChannelDescriptor, DescriptorError, Location};
 pub(crate) use manager::{BindOutcome, BoundView, Manager, WaitLimits};
+#[allow(unused_imports, reason = "on its way to `net`")]
+pub(crate) use network::{Network, OpenChannel, OpenError};
 pub use snapshot::{PartitionSnapshot, SubpartitionSnapshot};
 pub(crate) use waiting::{BindAnswer, Ticket};
 
 use crate::error::Cause;
-use crate::id::{Attempt, BindSecret, PartitionId};
+use crate::id::{Attempt, BindSecret, Incarnation, PartitionId};
 use crate::memory::{Charge, SegmentCache, SegmentPool};
 use crate::metrics::cold_event;
 use crate::subpartition::{Subpartition, WriteHalf};
 use crate::sync::{AtomicU32, Mutex, Ordering, Waiter, lock};
+use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Weak};
 
 /// One attempt's partition.
@@ -36,8 +42,12 @@ use std::sync::{Arc, Weak};
 pub(crate) struct Partition {
     pub(crate) id: PartitionId,
     pub(crate) attempt: Attempt,
+    /// Tells this run of the attempt from others.
+    pub(crate) incarnation: Incarnation,
     pub(crate) config: PartitionConfig,
     secret: BindSecret,
+    /// Where other workers find it.
+    location: Location,
     /// Of the attempt before: who shows it is out of date, not a stranger.
     former_secret: Mutex<Option<BindSecret>>,
     subpartitions: Box<[Arc<Subpartition>]>,
@@ -71,6 +81,7 @@ impl Partition {
         attempt: Attempt,
         config: PartitionConfig,
         secret: BindSecret,
+        location: Location,
     ) -> Result<WriterParts, CreateError> {
         config.validate()?;
         let waiter = Arc::new(Waiter::new());
@@ -96,8 +107,11 @@ impl Partition {
         let partition = Arc::new(Self {
             id,
             attempt,
+            // Random without an error to handle; equality is all that is asked of it.
+            incarnation: Incarnation(RandomState::new().hash_one(attempt)),
             config,
             secret,
+            location,
             former_secret: Mutex::new(None),
             subpartitions,
             waiter,
@@ -123,7 +137,7 @@ impl Partition {
             partition: self.id,
             producer_attempt: self.attempt,
             subpartition: index,
-            location: Location::Local,
+            location: self.location.clone(),
             secret: self.secret,
             layout: self.config.record_layout(),
         }

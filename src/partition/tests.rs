@@ -61,7 +61,7 @@ impl Bench {
     ) -> (Result<BindOutcome, BindError>, Answer) {
         let node = ReadyNode::new(&self.bell, 0);
         let answer = Arc::new(Inbox::new(2, node.clone()));
-        let request = BindRequest { attempt: Attempt(consumer), incarnation: Incarnation(incarnation) };
+        let request = BindRequest::new(Attempt(consumer), Incarnation(incarnation));
         (self.manager.bind(descriptor, request, &node, &answer), answer)
     }
 }

@@ -228,8 +228,10 @@ impl WriterCounts {
     }
 }
 
-/// How many segments one view may hold at a time: what it reads from, and what it has lent.
-pub(crate) const HELD_MAX: usize = 4;
+/// How many pieces a view holds that reads one after the other: the one it leaves and the next.
+pub(super) const OWN_NOTES: u16 = 2;
+/// How many segments a view lends to the task at a time.
+pub(super) const LENT_NOTES: usize = 2;
 
 /// The notes of one bound view; the view stores them, the binder reads them after its bump.
 ///
@@ -248,13 +250,15 @@ pub(crate) struct ViewAccount {
     aborted: [AtomicU64; 2],
     /// Which of `aborted` is the newest; the view's own.
     turn: AtomicU32,
-    /// Names of segments; `NONE` where a place is free.
-    pub(super) held: [AtomicU64; HELD_MAX],
+    /// Names of segments; `NONE` where a place is free. The last [`LENT_NOTES`] are of what is lent.
+    held: Box<[AtomicU64]>,
 }
 
 impl ViewAccount {
-    /// Of a view that begins to read at `entry`.
-    pub(super) fn new(entry: u16) -> Self {
+    /// Of a view that begins to read at `entry` and holds so many pieces at a time.
+    pub(super) fn new(entry: u16, holds: u16) -> Self {
+        // No note names a segment: zero would be the first one of the arena.
+        let none = || AtomicU64::new(SegmentName::NONE.to_bits());
         Self {
             consumed: AtomicU64::new(0),
             consumed_records: AtomicU64::new(0),
@@ -263,9 +267,23 @@ impl ViewAccount {
             skipped: AtomicU64::new(0),
             aborted: [AtomicU64::new(0), AtomicU64::new(0)],
             turn: AtomicU32::new(0),
-            // No note names a segment: zero would be the first one of the arena.
-            held: std::array::from_fn(|_| AtomicU64::new(SegmentName::NONE.to_bits())),
+            held: (0..usize::from(holds) + LENT_NOTES).map(|_| none()).collect(),
         }
+    }
+
+    /// The notes of all that the view holds.
+    pub(super) fn held(&self) -> &[AtomicU64] {
+        &self.held
+    }
+
+    /// The notes of the pieces that the view has in its hands.
+    pub(super) fn own(&self) -> &[AtomicU64] {
+        &self.held[..self.held.len() - LENT_NOTES]
+    }
+
+    /// The notes of what is lent to the task.
+    pub(super) fn lent(&self) -> &[AtomicU64] {
+        &self.held[self.held.len() - LENT_NOTES..]
     }
 }
 

@@ -1,6 +1,6 @@
 //! The shared half of a subpartition, and the transitions between views. See the module above.
 
-use super::account::{Account, DroppedEvents, Losses, ViewAccount, WriterCounts};
+use super::account::{Account, DroppedEvents, Losses, OWN_NOTES, ViewAccount, WriterCounts};
 use super::policy::{Flush, Policies, WhenAbsent};
 use super::position::{Amount, Position};
 use super::priority::PriorityRing;
@@ -21,6 +21,21 @@ use std::sync::Arc;
 pub(crate) struct BindRequest {
     pub(crate) attempt: Attempt,
     pub(crate) incarnation: Incarnation,
+    /// How many pieces with segments the view may hold at a time.
+    pub(crate) holds: u16,
+}
+
+impl BindRequest {
+    /// Of a task that reads by itself: one piece at a time.
+    pub(crate) const fn new(attempt: Attempt, incarnation: Incarnation) -> Self {
+        Self { attempt, incarnation, holds: OWN_NOTES }
+    }
+
+    /// Of who takes several pieces before it lets go of the first.
+    pub(crate) const fn holding(mut self, pieces: u16) -> Self {
+        self.holds = pieces;
+        self
+    }
 }
 
 /// Why a bind is refused. The subpartition is as it was.
@@ -146,7 +161,7 @@ impl Subpartition {
         // The writer is told of it below, with everything else.
         self.charge.set_limit(self.limit);
         record.newest = Some((request.attempt, request.incarnation));
-        let account = Arc::new(ViewAccount::new(start.entry));
+        let account = Arc::new(ViewAccount::new(start.entry, request.holds));
         let begin = self.ring.amount_at(start, &mut later);
         record.view = Some(Bound { node: node.clone(), account: account.clone(), start: begin });
         // One reading for both: what is in the report isn't in the LOSS entry's surplus over `writer_lost`.

@@ -13,69 +13,14 @@
 use super::bind::Ending;
 use super::payload::{Origin, Payload};
 use super::position::{Amount, Position};
+use super::reading::{Acked, Mark, Next};
 use super::ring::Piece;
 use super::slot::Kind;
 use super::view::View;
 use super::write::EndKind;
 use crate::event::PriorityEvent;
-use crate::record::{Admission, Assembler, Found, Refused};
+use crate::record::{Admission, Assembler, Found};
 use bytes::Bytes;
-
-/// What comes next of a subpartition.
-#[derive(Debug)]
-pub(crate) enum Next {
-    /// A record: [`LocalReader::current`] lends it. Not by borrow here, since whoever goes on asking until a
-    /// record comes could not keep that borrow.
-    Record,
-    Barrier(u64),
-    Watermark(i64),
-    Application(Bytes),
-    Priority(PriorityEvent),
-    /// So much was dropped by the writer since the bind, in all, counted from the writer's begin.
-    Loss(Amount),
-    EndOfData,
-    /// `news`: the first time that this is acknowledged.
-    EndOfPartition {
-        news: bool,
-    },
-    Failed,
-    Empty,
-    /// Another view reads now.
-    Fenced,
-    Refused(Refused),
-}
-
-/// How far a reader has come: what [`LocalReader::acknowledge`] takes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Mark {
-    amount: Amount,
-    /// Bytes of `amount` that are of records broken off.
-    aborted: u64,
-    /// Entries without stream bytes: with the bytes they make later marks greater.
-    events: u64,
-    entry: u16,
-}
-
-impl Mark {
-    /// Whether this is a later place of the same bind than `other`.
-    fn is_after(self, other: Self) -> bool {
-        let (bytes, other_bytes) = (self.amount.bytes, other.amount.bytes);
-        if (bytes, self.events) == (other_bytes, other.events) {
-            // No record and no event lies between them: they are at most a few passed pieces apart.
-            return self.entry.wrapping_sub(other.entry) as i16 > 0;
-        }
-        bytes >= other_bytes && self.events >= other.events
-    }
-}
-
-/// What became of an acknowledgement.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Acked {
-    /// It was acknowledged before, or was never yielded.
-    Ignored,
-    /// `end`: this was the end of the partition, for the first time.
-    Done { end: bool },
-}
 
 /// See the module's text.
 #[derive(Debug)]

@@ -33,9 +33,11 @@ mod payload;
 mod policy;
 mod position;
 pub(crate) mod priority;
+mod reading;
 pub(crate) mod ring;
 mod settle;
 pub(crate) mod slot;
+mod source;
 mod state;
 mod view;
 mod write;
@@ -44,13 +46,18 @@ pub use account::{Account, DroppedEvents, Losses};
 #[allow(unused_imports, reason = "for tests and models")]
 pub(crate) use bind::Ending;
 pub(crate) use bind::{BindRequest, Grant, Refusal, Subpartition};
-pub(crate) use local::{Acked, LocalReader, Mark, Next};
+pub(crate) use local::LocalReader;
 pub use policy::{BeforeFirstBind, Flush, Policies, WhenAbsent, WhenFull, WhenRetained};
 pub use position::Amount;
 #[allow(unused_imports, reason = "for tests and models")]
 pub(crate) use position::Position;
+pub(crate) use reading::{Acked, Mark, Next};
+#[allow(unused_imports, reason = "on its way to `net`")]
+pub(crate) use ring::Fenced;
 #[allow(unused_imports, reason = "for tests and models")]
 pub(crate) use slot::Kind;
+#[allow(unused_imports, reason = "on its way to `net`")]
+pub(crate) use source::{Consumed, HOLDS, Offer, Source, SourceEvent};
 pub use state::Phase;
 pub(crate) use view::View;
 pub(crate) use write::{Append, Blocked, EndKind, SPLIT_SHARE, SharedPart, WriteHalf};

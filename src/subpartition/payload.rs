@@ -1,6 +1,6 @@
 //! A record's payload as a reader yields it: by borrow, and as an owned value.
 
-use super::account::{HELD_MAX, ViewAccount};
+use super::account::ViewAccount;
 use super::view::View;
 use crate::memory::{Hold, Lent, SegmentName};
 use crate::sync::Ordering;
@@ -49,10 +49,9 @@ impl Origin<'_> {
         let account = self.view.account();
         let hold = Hold::try_new(pool, self.segment)?;
         let (none, name) = (SegmentName::NONE.to_bits(), self.segment.to_bits());
-        let free = (2..HELD_MAX).find(|note| {
+        let free = account.lent().iter().position(|note| {
             // Relaxed: a count that several threads with copies of one record may draw on; a clear seen late
             // lends less. Seen by a binder that fences this view later, at the latest after the next take.
-            let note = &account.held[*note];
             note.compare_exchange(none, name, Ordering::Relaxed, Ordering::Relaxed).is_ok()
         })?;
         // SAFETY: I1 of `local`: the payload was published before the take that brought it.
@@ -78,6 +77,6 @@ impl AsRef<[u8]> for LentRecord {
 impl Drop for LentRecord {
     fn drop(&mut self) {
         // Relaxed: a count; the segment's own count orders its reuse.
-        self.account.held[self.note].store(SegmentName::NONE.to_bits(), Ordering::Relaxed);
+        self.account.lent()[self.note].store(SegmentName::NONE.to_bits(), Ordering::Relaxed);
     }
 }

@@ -1,6 +1,6 @@
 //! The steps of a transition between views, all under the mutex of the bind record. See the module above.
 
-use super::account::{DroppedEvents, HELD_MAX, Losses, ViewAccount};
+use super::account::{DroppedEvents, Losses, ViewAccount};
 use super::bind::{BindRequest, Ending, Refusal, Subpartition};
 use super::policy::WhenAbsent;
 use super::position::{Amount, Position};
@@ -48,18 +48,17 @@ impl Subpartition {
         self.priority.bump(record.epoch);
         let written = self.ring.written();
         let old = record.view.take();
-        let mut severed =
-            Severed { at: taken, skip: !first, node: None, held: [SegmentName::NONE; HELD_MAX] };
+        let mut severed = Severed { at: taken, skip: !first, node: None, held: Vec::new() };
         if first {
             return severed;
         }
         let mut from = taken;
         if let Some(bound) = old {
             from = self.settle(record, &bound, taken, written, ending, later);
-            for (name, held) in severed.held.iter_mut().zip(&bound.account.held) {
-                // Relaxed: noted before the take, which the bump has acquired (RING_E3).
-                *name = SegmentName::from_bits(held.load(Ordering::Relaxed));
-            }
+            // Relaxed: noted before the take, which the bump has acquired (RING_E3).
+            let names = bound.account.held().iter().map(|held| held.load(Ordering::Relaxed));
+            severed.held =
+                names.map(SegmentName::from_bits).filter(|name| *name != SegmentName::NONE).collect();
             severed.node = Some(bound.node);
         }
         // Also what a writer sent that hadn't heard of the outage yet.
@@ -186,7 +185,7 @@ pub(super) struct Severed {
     pub(super) at: Position,
     pub(super) skip: bool,
     pub(super) node: Option<Arc<ReadyNode>>,
-    pub(super) held: [SegmentName; HELD_MAX],
+    pub(super) held: Vec<SegmentName>,
 }
 
 impl Severed {
@@ -194,7 +193,7 @@ impl Severed {
     /// it is fenced and the writer that something changed.
     pub(super) fn finish(self, sub: &Subpartition, later: Deferred<'_>) {
         drop(later);
-        for name in self.held.into_iter().filter(|name| *name != SegmentName::NONE) {
+        for name in self.held {
             let orphan = sub.pool().orphan(sub.pool().class_of(name));
             // Full, or let go meanwhile: then it stays charged to the subpartition.
             let _ = sub.pool().recharge(name, &sub.charge, orphan);

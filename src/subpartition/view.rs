@@ -11,8 +11,9 @@ use super::ring::{Fenced, Piece};
 use crate::doorbell::ReadyNode;
 use crate::event::PriorityEvent;
 use crate::id::BindEpoch;
-use crate::memory::SegmentName;
+use crate::memory::{Hold, Lent, SegmentName};
 use crate::sync::{AtomicU64, Ordering, spin_loop};
+use std::ops::Range;
 use std::sync::Arc;
 
 /// See the module's text. Dropping it without [`View::close`] leaves in doubt what it had not consumed.
@@ -29,11 +30,19 @@ pub(crate) struct View {
     skip: bool,
     /// The first end that was taken, by its entry.
     end: Option<u16>,
+    /// What is taken stays in the ring until it is released.
+    keeps: bool,
     closed: bool,
+}
+
+/// Whether a note names no segment.
+fn is_free(note: &AtomicU64) -> bool {
+    note.load(Ordering::Relaxed) == SegmentName::NONE.to_bits() // Relaxed: the view's own notes
 }
 
 impl View {
     pub(crate) fn new(sub: Arc<Subpartition>, node: Arc<ReadyNode>, grant: &Grant) -> Self {
+        let sub_policy = sub.policies.when_absent;
         Self {
             sub,
             node,
@@ -42,8 +51,15 @@ impl View {
             at: grant.start,
             skip: grant.skip,
             end: None,
+            keeps: matches!(sub_policy, WhenAbsent::Replay { .. }),
             closed: false,
         }
+    }
+
+    /// What is taken stays in the ring until [`View::release`] says that it is not needed again.
+    pub(crate) fn keeping(mut self) -> Self {
+        self.keeps = true;
+        self
     }
 
     #[allow(dead_code, reason = "for tests and models")]
@@ -114,13 +130,17 @@ impl View {
     /// Notes what is about to be held, for the binder that fences this view (RING_E3). A name whose take
     /// fails is stale, and harmless: moving its charge needs a hold of that very generation.
     fn note_held(&self, pieces: &[Piece]) {
-        let notes = self.account.held.iter().take(2);
+        let mut free = self.account.own().iter().filter(|note| is_free(note));
         // What a LOSS carries in place of a segment names none, and must not be taken for one.
-        let held = pieces.iter().filter(|piece| piece.holds_segment()).map(|piece| piece.entry.segment);
-        let names = held.chain(std::iter::repeat(SegmentName::NONE));
-        for (note, name) in notes.zip(names) {
-            note.store(name.to_bits(), Ordering::Relaxed); // Relaxed: released by the take's CAS
+        for piece in pieces.iter().filter(|piece| piece.holds_segment()) {
+            let Some(note) = free.next() else { return };
+            note.store(piece.entry.segment.to_bits(), Ordering::Relaxed); // Relaxed: released by the take's CAS
         }
+    }
+
+    /// How many pieces with segments may be taken before one is let go.
+    pub(crate) fn holds_left(&self) -> usize {
+        self.account.own().iter().filter(|note| is_free(note)).count()
     }
 
     /// Cuts off the rest of a record whose begin went to an older view.
@@ -153,9 +173,9 @@ impl View {
         skipped
     }
 
-    /// Whether the ring keeps what is not consumed.
+    /// Whether the ring keeps what is taken until it is released.
     pub(crate) fn retains(&self) -> bool {
-        matches!(self.sub.policies.when_absent, WhenAbsent::Replay { .. })
+        self.keeps
     }
 
     /// Lets the ring give up everything before `to`, and wakes the writer if that made room.
@@ -191,10 +211,23 @@ impl View {
     fn drop_noted(&self, segment: SegmentName) {
         // Relaxed: this thread's own notes; a binder that reads an older one charges the orphans for it.
         let is_note = |note: &&AtomicU64| note.load(Ordering::Relaxed) == segment.to_bits();
-        if let Some(note) = self.account.held.iter().take(2).find(is_note) {
+        if let Some(note) = self.account.own().iter().find(is_note) {
             note.store(SegmentName::NONE.to_bits(), Ordering::Relaxed); // Relaxed: as above
         }
         self.sub.pool().drop_hold(segment);
+    }
+
+    /// A part of a piece that this view took and has not let go, held by itself: it stays readable when the piece
+    /// is let go. `None` for a piece without a segment.
+    ///
+    /// # Safety
+    /// As for [`View::bytes`].
+    pub(crate) unsafe fn lend(&self, piece: &Piece, part: Range<usize>) -> Option<Lent> {
+        debug_assert!(part.end <= piece.bytes as usize);
+        let hold = Hold::try_new(self.sub.pool(), piece.entry.segment)?;
+        let from = piece.segment_offset();
+        // SAFETY: I4 of the ring: taken, hence published before the take.
+        Some(unsafe { hold.lend(from + part.start..from + part.end) })
     }
 
     /// The bytes of a piece that this view took and has not let go.

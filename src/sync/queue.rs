@@ -17,4 +17,9 @@ impl<T> Queue<T> {
     pub(crate) fn pop(&self) -> Option<T> {
         self.0.pop()
     }
+
+    /// Whether nothing is there right now; a hint.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
 }

@@ -66,4 +66,9 @@ impl<T> Queue<T> {
             loom::thread::yield_now();
         }
     }
+    /// Whether nothing is there right now; a hint.
+    pub(crate) fn is_empty(&self) -> bool {
+        use super::Ordering;
+        self.head.load(Ordering::Relaxed) == self.tail.load(Ordering::Relaxed)
+    }
 }

@@ -31,12 +31,10 @@ use std::time::Duration;
 
 pub(crate) use epoll::Epoll;
 pub use error::TransportError;
-#[allow(unused_imports, reason = "on their way to `net`")]
 pub(crate) use open::{AnyTransport, Opened, open};
 pub use open::{Io, UnknownIo};
 pub use uring::ZeroCopy;
-#[allow(unused_imports, reason = "on their way to `net`")]
-pub(crate) use uring::{ArenaShare, UringOptions};
+pub(crate) use uring::{ArenaShare, Uring, UringOptions};
 
 /// Names a connection of one transport; never used twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -61,6 +59,17 @@ pub(crate) struct Batch {
     pub(crate) parts: Vec<Part>,
     /// The sum of the parts' lengths.
     pub(crate) bytes: usize,
+    /// The sender's own note of what comes back to it with the batch; means nothing to a transport.
+    pub(crate) returns: Vec<Return>,
+}
+
+/// Pieces of a stream that are under way with a batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Return {
+    pub(crate) connection: usize,
+    pub(crate) generation: u64,
+    pub(crate) stream: u32,
+    pub(crate) pieces: usize,
 }
 
 /// How a connection is closed.
@@ -101,6 +110,8 @@ pub(crate) struct TransportCounts {
     pub(crate) enters: u64,
     /// System calls that send or receive by themselves (none with io_uring).
     pub(crate) calls: u64,
+    /// Wake-ups by other threads that cost a system call.
+    pub(crate) wakes: u64,
     /// Bytes sent and received.
     pub(crate) sent: u64,
     pub(crate) received: u64,

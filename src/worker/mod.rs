@@ -1,12 +1,17 @@
 //! A worker: one process's memory, partitions and control thread, from start to shutdown.
 #![forbid(unsafe_code)]
 
+mod clock;
 mod control;
+mod liveness;
+mod network;
+mod settings;
 mod snapshot;
 #[cfg(all(test, not(loom)))]
 mod tests;
+mod threads;
 
-pub use snapshot::WorkerSnapshot;
+pub use snapshot::{NetworkSnapshot, PeerSnapshot, PeerState, WorkerSnapshot};
 
 use crate::clock::Clock;
 use crate::error::Cause;
@@ -14,23 +19,32 @@ use crate::gate::{GateConfig, InputGate};
 use crate::id::{Attempt, BindSecret, JobId, PartitionId};
 use crate::memory::{Census, MemoryConfig, MemoryError, SegmentPool};
 use crate::metrics::cold_event;
-use crate::partition::{CreateError, Manager, PartitionConfig, WaitLimits};
+use crate::partition::{CreateError, Home, Manager, Network, PartitionConfig, WaitLimits};
 use crate::sync::{Mutex, lock};
+use crate::transport::TransportError;
 use crate::writer::RecordWriter;
-use control::WorkerClock;
+use clock::WorkerClock;
+use control::ControlHandle;
+use network::NetworkSettings;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 use thiserror::Error;
+use threads::{Drive, Threads};
 
 /// How long a shutdown sleeps between two looks at what still drains.
 const DRAIN_LOOK: Duration = Duration::from_millis(1);
+/// How long the network threads may take to say the last words to other workers.
+const LAST_WORDS: Duration = Duration::from_millis(10);
 
 /// Settings of a worker. Memory is bounded at start: nothing of the data path grows later.
 #[derive(Clone, Debug, Default)]
 pub struct WorkerBuilder {
     memory: MemoryConfig,
     waits: WaitLimits,
+    network: NetworkSettings,
+    drive: Drive,
 }
 
 /// Why a worker doesn't start.
@@ -43,35 +57,40 @@ pub enum StartError {
     /// The control thread.
     #[error("the control thread can't be started: {0}; raise the limit of threads")]
     Thread(std::io::Error),
+    /// The address to listen at.
+    #[error("can't listen at {address}: {error}; choose an address of this machine that is free, or port 0")]
+    Listen {
+        /// The address.
+        address: SocketAddr,
+        /// What the operating system says.
+        error: std::io::Error,
+    },
+    /// A worker that listens is open to everybody without a token.
+    #[error(
+        "a worker that listens needs `cluster_token`, or `insecure_without_token` where nobody else can connect"
+    )]
+    NoToken,
+    /// Settings of the network that don't go together.
+    #[error("the network settings don't fit: {what}")]
+    Network {
+        /// What doesn't fit, and what to do.
+        what: &'static str,
+    },
+    /// The transport of a network thread.
+    #[error(transparent)]
+    Transport(#[from] TransportError),
+    /// What the control thread needs of the operating system.
+    #[error("the control thread lacks what it needs: {0}; raise the limit of open files")]
+    Poll(std::io::Error),
 }
 
 impl WorkerBuilder {
-    /// The arena. Default: 2,048 segments of 32 KiB, 64 MiB.
-    #[must_use]
-    pub fn memory(mut self, memory: MemoryConfig) -> Self {
-        self.memory = memory;
-        self
-    }
-
-    /// How long a bind waits for a partition that isn't there yet. Default: 10 s.
-    #[must_use]
-    pub fn bind_wait(mut self, longest: Duration) -> Self {
-        self.waits.longest = longest;
-        self
-    }
-
-    /// How many binds may wait at a time. Default: 10,000.
-    #[must_use]
-    pub fn binds_waiting_max(mut self, most: usize) -> Self {
-        self.waits.most = most;
-        self
-    }
-
     /// Maps the arena and starts the control thread.
     ///
     /// # Errors
-    /// The memory can't be mapped, a setting doesn't fit, or there is no thread to be had.
+    /// The memory can't be mapped, a setting doesn't fit, the address can't be had, or there is no thread.
     pub fn start(self) -> Result<Worker, StartError> {
+        let network = self.network.check()?;
         let pool = SegmentPool::new(&self.memory)?;
         for note in pool.notes() {
             cold_event!(info, note = *note, "arena");
@@ -79,13 +98,25 @@ impl WorkerBuilder {
         let clock = WorkerClock::new();
         let manager = Manager::new(pool, clock.clone(), self.waits);
         let looked_after = Arc::downgrade(&manager);
-        let control = clock.start(move || {
+        let look_after = move || {
             if let Some(manager) = looked_after.upgrade() {
                 manager.housekeeping();
             }
-        });
-        let control = Mutex::new(Some(control.map_err(StartError::Thread)?));
-        Ok(Worker(Arc::new(Inner { manager, clock, control })))
+        };
+        let (network, thread) = match network {
+            None => (None, clock.start(look_after).map_err(StartError::Thread)?),
+            Some(network) => {
+                let (handle, thread) = control::start(network, &clock, look_after)?;
+                (Some(handle), thread)
+            }
+        };
+        let mut inner = Inner { manager, clock, network, threads: None, control: Mutex::new(Some(thread)) };
+        // From here on dropping `inner` ends the control thread.
+        if let Some(control) = &inner.network {
+            inner.threads = Some(Threads::start(&inner.manager, control, self.drive)?);
+            inner.manager.set_home(Home { socket: control.address(), endpoints: self.drive.threads() });
+        }
+        Ok(Worker(Arc::new(inner)))
     }
 }
 
@@ -97,6 +128,8 @@ pub struct Worker(Arc<Inner>);
 struct Inner {
     manager: Arc<Manager>,
     clock: Arc<WorkerClock>,
+    network: Option<ControlHandle>,
+    threads: Option<Threads>,
     control: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -131,7 +164,8 @@ impl Worker {
     /// An input gate for one consumer task attempt. Channels are bound when the gate is first polled.
     #[must_use]
     pub fn input_gate(&self, config: GateConfig) -> InputGate {
-        InputGate::new(self.0.manager.clone(), config)
+        let network = self.0.threads.as_ref().map(|threads| threads.network() as Arc<dyn Network>);
+        InputGate::with_network(self.0.manager.clone(), network, config)
     }
 
     /// Ends an attempt of a partition at once. False if it isn't here.
@@ -154,7 +188,16 @@ impl Worker {
             census: manager.pool().census(),
             binds_waiting: manager.waiting(),
             lost_wakeups: manager.counts.lost_wakeups(),
+            network: self.0.network.as_ref().map(ControlHandle::snapshot),
+            net: self.0.threads.as_ref().map(Threads::snapshot).unwrap_or_default(),
         }
+    }
+
+    /// Where other workers reach this one: as advertised, with the port that is listened at. None without
+    /// [`WorkerBuilder::listen`].
+    #[must_use]
+    pub fn address(&self) -> Option<SocketAddr> {
+        self.0.network.as_ref().map(ControlHandle::address)
     }
 
     /// Where the arena's segments are.
@@ -181,6 +224,9 @@ impl Worker {
 impl Inner {
     fn end(&self) {
         self.manager.shutdown();
+        if let Some(threads) = &self.threads {
+            threads.stop(LAST_WORDS);
+        }
         self.clock.stop();
         let control = lock(&self.control).take();
         // A worker that is dropped by a waker on its own control thread must not wait for itself.

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that can't go on panics")]
 
-use super::control::WorkerClock;
+use super::clock::WorkerClock;
 use crate::clock::Clock;
 use std::sync::{Arc, mpsc};
 use std::task::{Wake, Waker};

@@ -47,6 +47,10 @@ const SIBLINGS: &[(&str, &str)] = &[
     ("metrics", "id"),
     ("metrics", "sync"),
     ("clock", "sync"),
+    // A remote channel says and yields what a subpartition does.
+    ("inbox", "subpartition"),
+    // The layout of a partition's records is a part of a bind.
+    ("wire", "record"),
 ];
 
 /// The crate's face re-exports from everywhere, the models drive everything.

@@ -11,6 +11,7 @@ mod half;
 mod handles;
 mod producers;
 mod quiet;
+mod remote;
 mod watermarks;
 
 use super::*;

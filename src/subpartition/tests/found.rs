@@ -170,7 +170,7 @@ fn a_failure_acknowledged_is_no_end() {
 
 #[test]
 fn what_is_consumed_is_told_beyond_32_bits() {
-    let account = account::ViewAccount::new(0);
+    let account = account::ViewAccount::new(0, 2);
     for consumed in [(7, 1 << 20), (1 << 32, (5 << 32) + 9), ((3 << 32) - 1, 1 << 45)] {
         let consumed = Amount::new(consumed.0, consumed.1);
         account.set_consumed(consumed);

@@ -81,7 +81,7 @@ impl Bench {
 
     pub(super) fn bind_as(&self, attempt: u32, incarnation: u64) -> Result<LocalReader, Refusal> {
         let node = ReadyNode::new(&self.bell, 0);
-        let request = BindRequest { attempt: Attempt(attempt), incarnation: Incarnation(incarnation) };
+        let request = BindRequest::new(Attempt(attempt), Incarnation(incarnation));
         let grant = self.sub.bind(request, &node)?;
         Ok(LocalReader::new(View::new(self.sub.clone(), node, &grant), 1 << 20, false))
     }

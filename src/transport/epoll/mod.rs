@@ -424,3 +424,6 @@ impl Drop for Epoll {
         }
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests;

@@ -23,6 +23,11 @@ mod network;
 mod random;
 mod transport;
 
-pub(crate) use network::{Cut, FakeNetwork, LinkId, Pair, Plan};
+#[allow(unused_imports, reason = "for simulations")]
+pub(crate) use network::Pair;
+pub(crate) use network::{Cut, FakeNetwork, LinkId, Plan};
 pub(crate) use random::Random;
 pub(crate) use transport::FakeTransport;
+
+#[cfg(all(test, not(loom)))]
+mod tests;

@@ -53,7 +53,7 @@ impl Plan {
 
     /// Whatever can happen without a connection breaking.
     pub(crate) fn rough(random: &mut Random) -> Self {
-        let step = 1 << random.of(6..21);
+        let step = 1 << random.of(10..21);
         Self {
             delay: 0..1 << random.of(0..12),
             capacity: 64..1 << random.of(9..22),
@@ -100,6 +100,8 @@ pub(super) struct World {
     pub(super) random: Random,
     pub(super) plan: Plan,
     links: Vec<Link>,
+    /// Those with an end that isn't closed.
+    open: Vec<LinkId>,
     /// Ends that wait to be attached, by their descriptors, and how to find out that one was closed instead.
     waiting: BTreeMap<RawFd, (Place, UnixStream)>,
     timers: BinaryHeap<Reverse<Moment>>,
@@ -148,7 +150,12 @@ impl World {
         // Descriptors have any numbers; what comes of a seed must not depend on them.
         dropped.sort();
         dropped.into_iter().for_each(|place| self.leave(place));
-        self.links.iter_mut().for_each(|link| link.arrive(now));
+        let links = &mut self.links;
+        self.open.retain(|id| {
+            let link = &mut links[id.0];
+            link.arrive(now);
+            link.gone != [true, true]
+        });
     }
 
     /// Sends `bytes` from an end to the other.
@@ -207,6 +214,7 @@ impl FakeNetwork {
             random: Random::new(seed),
             plan,
             links: Vec::new(),
+            open: Vec::new(),
             waiting: BTreeMap::new(),
             timers: BinaryHeap::new(),
         })))
@@ -226,6 +234,7 @@ impl FakeNetwork {
         let capacity = [(); 2].map(|()| world.random.of(world.plan.capacity.clone()) as usize);
         let link = LinkId(world.links.len());
         world.links.push(Link::new(capacity));
+        world.open.push(link);
         let mut socket = |side| {
             // The socket that is given away carries nothing: it is a name, and tells when it is dropped.
             let (given, leash) = UnixStream::pair()?;

@@ -280,6 +280,11 @@ impl FakeTransport {
         self.backlog.push(Completion::Closed { connection: id });
     }
 
+    /// Does what nobody may: changes batches that aren't given back yet.
+    pub(super) fn spoil(&mut self) {
+        self.recycling.iter_mut().for_each(|(.., batch)| batch.staging.fill(0xEE));
+    }
+
     /// Sleeps until the waker is woken: nothing else will happen.
     fn sleep(&self) {
         // Relaxed: see `Bell`.

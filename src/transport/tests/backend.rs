@@ -9,7 +9,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 /// A kind of transport.
-pub(super) trait Backend {
+pub(crate) trait Backend {
     type Transport: Transport;
     /// Whether its time goes on by itself when it waits for more than others do.
     const VIRTUAL_TIME: bool = false;
@@ -26,7 +26,7 @@ pub(super) trait Backend {
 }
 
 /// A TCP connection over the loopback interface.
-pub(super) fn tcp_pair() -> (OwnedFd, OwnedFd) {
+pub(crate) fn tcp_pair() -> (OwnedFd, OwnedFd) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let connected = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
     let (accepted, _) = listener.accept().unwrap();
@@ -68,7 +68,7 @@ impl Backend for CalmFake {
 }
 
 /// A network that does all that it may.
-pub(crate) struct RoughFake(FakeNetwork);
+pub(crate) struct RoughFake(pub(crate) FakeNetwork);
 
 impl Backend for RoughFake {
     type Transport = FakeTransport;

@@ -4,9 +4,9 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that can't go on panics")]
 
-mod backend;
+pub(super) mod backend;
 mod ends;
-mod rig;
+pub(super) mod rig;
 mod starvation;
 mod stream;
 mod wakes;

@@ -4,7 +4,7 @@
 
 use super::super::fake::Random;
 use super::super::{Batch, Close, Completion, ConnectionId, Part, Transport};
-use super::Backend;
+use super::backend::Backend;
 use crate::memory::{
     Budget, Charge, Lent, MemoryConfig, ReceivePool, SegmentCache, SegmentClass, SegmentPool,
 };
@@ -20,18 +20,19 @@ const IDLE_TURNS: u32 = 10_000;
 const SEGMENTS: u32 = 64;
 
 /// Two sides and the network between them.
-pub(super) struct Rig<B: Backend> {
-    pub(super) a: Side<B::Transport>,
-    pub(super) b: Side<B::Transport>,
-    pub(super) backend: B,
+pub(crate) struct Rig<B: Backend> {
+    pub(crate) a: Side<B::Transport>,
+    pub(crate) b: Side<B::Transport>,
+    /// The kind of transport, with its network.
+    pub(crate) backend: B,
 }
 
 /// A transport, and what it has said so far.
-pub(super) struct Side<T> {
-    pub(super) transport: T,
-    pub(super) pool: ReceivePool,
-    pub(super) ends: BTreeMap<(u32, u32), End>,
-    pub(super) random: Random,
+pub(crate) struct Side<T> {
+    pub(crate) transport: T,
+    pub(crate) pool: ReceivePool,
+    pub(crate) ends: BTreeMap<(u32, u32), End>,
+    pub(crate) random: Random,
     arena: Memory,
     /// Batches that weren't given back yet, by their addresses.
     out: BTreeSet<usize>,
@@ -40,21 +41,21 @@ pub(super) struct Side<T> {
 
 /// One end of a connection.
 #[derive(Default)]
-pub(super) struct End {
+pub(crate) struct End {
     /// Which bytes it sends; the other end receives those of the neighbour.
     stream: u64,
     /// Bytes handed over and received, all of them right.
-    pub(super) sent: u64,
-    pub(super) received: u64,
+    pub(crate) sent: u64,
+    pub(crate) received: u64,
     /// Received ranges, if they are kept.
-    pub(super) held: Vec<Lent>,
-    pub(super) hold: bool,
+    pub(crate) held: Vec<Lent>,
+    pub(crate) hold: bool,
     /// Whether a batch is under way.
-    pub(super) sending: bool,
-    pub(super) eof: bool,
-    pub(super) failed: Option<std::io::Error>,
-    pub(super) closing: bool,
-    pub(super) closed: bool,
+    pub(crate) sending: bool,
+    pub(crate) eof: bool,
+    pub(crate) failed: Option<std::io::Error>,
+    pub(crate) closing: bool,
+    pub(crate) closed: bool,
 }
 
 /// The segments of one side, as a task's would be.
@@ -94,18 +95,18 @@ impl Memory {
 }
 
 impl<T: Transport> Side<T> {
-    pub(super) fn end(&mut self, id: ConnectionId) -> &mut End {
+    pub(crate) fn end(&mut self, id: ConnectionId) -> &mut End {
         self.ends.get_mut(&(id.generation, id.index)).unwrap()
     }
 
     /// Sends so many bytes of the connection's stream in a batch of parts of any sizes.
-    pub(super) fn send(&mut self, id: ConnectionId, bytes: usize) {
+    pub(crate) fn send(&mut self, id: ConnectionId, bytes: usize) {
         let most = self.random.of(1..4) * 20_000;
         self.send_parts(id, bytes, most);
     }
 
     /// The same in parts of at most `most` bytes.
-    pub(super) fn send_parts(&mut self, id: ConnectionId, bytes: usize, most: u64) {
+    pub(crate) fn send_parts(&mut self, id: ConnectionId, bytes: usize, most: u64) {
         let end = self.ends.get_mut(&(id.generation, id.index)).unwrap();
         assert!(!std::mem::replace(&mut end.sending, true), "one at a time");
         let mut batch = Box::new(Batch { bytes, ..Batch::default() });
@@ -134,23 +135,24 @@ impl<T: Transport> Side<T> {
     }
 
     /// A batch for a connection that may not exist any more.
-    pub(super) fn send_in_vain(&mut self, id: ConnectionId) {
-        let batch = Batch { staging: vec![7; 100], parts: vec![Part::Staged(0..100)], bytes: 100 };
+    pub(crate) fn send_in_vain(&mut self, id: ConnectionId) {
+        let (staging, parts) = (vec![7; 100], vec![Part::Staged(0..100)]);
+        let batch = Batch { staging, parts, bytes: 100, ..Batch::default() };
         self.hand_over(id, Box::new(batch));
     }
 
-    pub(super) fn close(&mut self, id: ConnectionId, how: Close) {
+    pub(crate) fn close(&mut self, id: ConnectionId, how: Close) {
         self.end(id).closing = true;
         self.transport.close(id, how);
     }
 
     /// Whether every batch was given back.
-    pub(super) fn has_all_batches(&self) -> bool {
+    pub(crate) fn has_all_batches(&self) -> bool {
         self.out.is_empty()
     }
 
     /// One turn, and what the contract says of it. True if something happened.
-    pub(super) fn turn(&mut self, timeout: Option<Duration>) -> bool {
+    pub(crate) fn turn(&mut self, timeout: Option<Duration>) -> bool {
         self.transport.turn(timeout, &mut self.done).unwrap();
         let done = std::mem::take(&mut self.done);
         let some = !done.is_empty();
@@ -209,7 +211,7 @@ impl<T: Transport> Side<T> {
 
 impl<B: Backend> Rig<B> {
     /// `slots` are the receive buffers of the two sides.
-    pub(super) fn new(seed: u64, slots: [u32; 2]) -> Self {
+    pub(crate) fn new(seed: u64, slots: [u32; 2]) -> Self {
         let mut backend = B::new(seed);
         let mut random = Random::new(seed);
         let [a, b] = slots.map(|slots| {
@@ -227,7 +229,7 @@ impl<B: Backend> Rig<B> {
         Self { a, b, backend }
     }
 
-    pub(super) fn connect(&mut self) -> (ConnectionId, ConnectionId) {
+    pub(crate) fn connect(&mut self) -> (ConnectionId, ConnectionId) {
         let (a, b) = self.backend.pair();
         let (a, b) = (self.a.transport.attach(a).unwrap(), self.b.transport.attach(b).unwrap());
         let stream = 2 * self.a.ends.len() as u64;
@@ -238,7 +240,7 @@ impl<B: Backend> Rig<B> {
     }
 
     /// Turns both sides, and does `also`, until it says true.
-    pub(super) fn until(&mut self, mut also: impl FnMut(&mut Self) -> bool) {
+    pub(crate) fn until(&mut self, mut also: impl FnMut(&mut Self) -> bool) {
         let mut idle = 0;
         while !also(self) {
             let wait = if idle == 0 { Duration::ZERO } else { Duration::from_millis(1) };
@@ -249,15 +251,22 @@ impl<B: Backend> Rig<B> {
     }
 
     /// Turns both sides so often without minding what happens.
-    pub(super) fn turns(&mut self, turns: u32) {
+    pub(crate) fn turns(&mut self, turns: u32) {
         for _ in 0..turns {
             self.a.turn(Some(Duration::from_millis(1)));
             self.b.turn(Some(Duration::from_millis(1)));
         }
     }
 
+    /// Turns the first side alone.
+    pub(crate) fn turns_of_a(&mut self, turns: u32) {
+        for _ in 0..turns {
+            self.a.turn(Some(Duration::from_millis(1)));
+        }
+    }
+
     /// Ends everything, and looks that nothing is left.
-    pub(super) fn finish(mut self) {
+    pub(crate) fn finish(mut self) {
         for side in [&mut self.a, &mut self.b] {
             for ((generation, index), end) in &mut side.ends {
                 end.held.clear();

@@ -52,7 +52,7 @@ pub(super) fn a_wake_before_a_turn_ends_it<B: Backend>() {
     let waker = rig.a.transport.waker().clone();
     for _ in 0..100 {
         waker.wake_by_ref();
-        waker.clone().wake();
+        waker.wake_by_ref();
         let before = clock.now();
         rig.a.turn(long::<B>());
         assert!(clock.now().since(before) < LONG, "a wake-up is lost");

@@ -92,7 +92,7 @@ impl<R: Ring> Uring<R> {
         match cqe.errno() {
             // Cancelled by ourselves, and then it is over; else `arm` looks after it.
             Some(libc::ECANCELED)
-                if self.connections.get_mut(id).is_none_or(|it| it.is_cancelling() || it.failed) => {}
+                if self.connections.get(id).is_none_or(|it| it.is_cancelling() || it.failed) => {}
             Some(errno) if ![libc::ECANCELED, libc::EINTR, libc::EAGAIN].contains(&errno) => {
                 self.fail(id, io::Error::from_raw_os_error(errno), done);
             }
@@ -302,10 +302,8 @@ impl<R: Ring> Uring<R> {
     pub(super) fn lower_due(&mut self, now: Moment) {
         for at in (0..self.lazy.len()).rev() {
             let id = self.lazy[at];
-            let due = self
-                .connections
-                .get_mut(id)
-                .is_none_or(|it| it.low_water.deadline().is_none_or(|at| at <= now));
+            let due =
+                self.connections.get(id).is_none_or(|it| it.low_water.deadline().is_none_or(|at| at <= now));
             if due {
                 self.lazy.swap_remove(at);
                 self.lower(id, now);

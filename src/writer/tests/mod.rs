@@ -134,7 +134,7 @@ impl Bench {
         let bell = Doorbell::new();
         let node = ReadyNode::new(&bell, 0);
         let inbox = Arc::new(Inbox::new(1, node.clone()));
-        let request = BindRequest { attempt: Attempt(attempt), incarnation: Incarnation(u64::from(attempt)) };
+        let request = BindRequest::new(Attempt(attempt), Incarnation(u64::from(attempt)));
         let Ok(BindOutcome::Bound(bound)) = self.manager.bind(descriptor, request, &node, &inbox) else {
             panic!("the partition is here")
         };

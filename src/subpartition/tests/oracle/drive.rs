@@ -217,7 +217,7 @@ impl Oracle {
         let node = ReadyNode::new(&self.bench.bell, self.model.readers.len() as u32);
         let old = self.model.current;
         let before = self.rung();
-        let request = BindRequest { attempt: Attempt(attempt), incarnation: Incarnation(incarnation) };
+        let request = BindRequest::new(Attempt(attempt), Incarnation(incarnation));
         let grant = self.bench.sub.bind(request, &node);
         let told = self.model.bind(attempt, incarnation, explicit);
         let grant = match (grant, told) {

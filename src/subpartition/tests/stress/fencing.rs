@@ -84,7 +84,7 @@ fn write(mut writer: Writer, seed: u64, start: &AtomicBool) {
 fn read(bench: &Bench, attempt: u32, incarnation: u64) -> Saw {
     let bell = Doorbell::new();
     let node = ReadyNode::new(&bell, 0);
-    let request = BindRequest { attempt: Attempt(attempt), incarnation: Incarnation(incarnation) };
+    let request = BindRequest::new(Attempt(attempt), Incarnation(incarnation));
     let grant = match bench.sub.bind(request, &node) {
         Ok(grant) => grant,
         Err(refusal) => return Saw::Refused(refusal),

@@ -170,7 +170,7 @@ fn get_stuck(reader: LocalReader, clock: &Monotonic) -> Stuck {
 impl Stuck {
     /// How many of its records lie in segments that it was lent, and aren't copies.
     fn segments_lent(&self) -> usize {
-        let places = &self.reader.view().account().held[2..];
+        let places = &self.reader.view().account().lent();
         let none = crate::memory::SegmentName::NONE.to_bits();
         places.iter().filter(|place| place.load(Ordering::Relaxed) != none).count()
     }

@@ -29,7 +29,7 @@ fn pair() -> (TcpStream, TcpStream) {
 
 fn batch(bytes: &[u8]) -> Box<Batch> {
     let part = Part::Staged(0..bytes.len());
-    Box::new(Batch { staging: bytes.to_vec(), parts: vec![part], bytes: bytes.len() })
+    Box::new(Batch { staging: bytes.to_vec(), parts: vec![part], bytes: bytes.len(), returns: Vec::new() })
 }
 
 /// Bytes that tell their place.

@@ -123,7 +123,7 @@ impl Run {
         self.out.insert(self.numbers, memory..memory + bytes);
         self.numbers += 1;
         (side.handed, side.to_hand, side.may_send) = (side.handed + bytes, side.to_hand - 1, false);
-        self.uring.send(id, Box::new(Batch { staging, parts, bytes }));
+        self.uring.send(id, Box::new(Batch { staging, parts, bytes, returns: Vec::new() }));
     }
 
     fn act(&mut self) {
@@ -300,7 +300,10 @@ fn what_the_kernel_keeps_is_leaked() {
     uring.ring.sockets.insert(owned.as_raw_fd(), socket);
     let id = uring.attach(owned).unwrap();
     let staging = pattern(1, 0, 100).to_vec();
-    uring.send(id, Box::new(Batch { staging, parts: vec![Part::Staged(0..100)], bytes: 100 }));
+    uring.send(
+        id,
+        Box::new(Batch { staging, parts: vec![Part::Staged(0..100)], bytes: 100, returns: Vec::new() }),
+    );
     let mut done = Vec::new();
     uring.turn(Some(Duration::from_millis(1)), &mut done).unwrap();
     assert!(done.is_empty());

@@ -1,0 +1,443 @@
+//! Reads a remote channel from the task's thread: records by borrow, straight from the receive buffers.
+//!
+//! The same questions and answers as [`LocalReader`](crate::subpartition::LocalReader), whose place it takes.
+//!
+//! # Guarantees
+//! - Items come in the order in which they were fed. A record is yielded whole or not at all.
+//! - Lengths are taken from the stream alone: what a peer says besides of equal lengths is compared with each
+//!   of them.
+//! - What was yielded counts as consumed when the next item is asked for, or when its [`Mark`] is acknowledged
+//!   (explicit mode). The network thread learns of it with every buffer, and before the task sleeps.
+//!
+//! # Invariants
+//! - I1 `range` are the bytes of `chunk`, which doesn't move them when it is moved; it is let go only by
+//!   `pass`, which needs `&mut self`, so no record borrowed from it is alive then.
+
+use super::{Chunk, Consumed, Delivery, Over, Progress, RemoteEnd, RemoteEvent, Shared, lend};
+use crate::error::Cause;
+use crate::event::PriorityEvent;
+use crate::inbox::Popped;
+use crate::record::{Admission, Assembler, EntryFacts, First, Found, RecordLayout, UNIFORM_NONE};
+use crate::subpartition::{Acked, Amount, Mark, Next};
+use crate::sync::Ordering;
+use bytes::Bytes;
+use std::sync::Arc;
+
+/// See the module's text.
+#[derive(Debug)]
+pub(crate) struct RemoteReader {
+    end: RemoteEnd,
+    assembler: Assembler,
+    facts: EntryFacts,
+    /// The buffer that is being read, and how far.
+    chunk: Option<Chunk>,
+    range: RawRange,
+    at: usize,
+    /// Stream bytes in buffers passed.
+    passed: u64,
+    /// What was yielded.
+    mark: Mark,
+    consumed: Mark,
+    explicit: bool,
+    /// Priority events taken, modulo 2^32.
+    priority: u32,
+    /// Nothing follows.
+    ending: Option<Ending>,
+    /// The record yielded last: its length when it lies in `range` before `at`, else it was assembled.
+    last: Option<usize>,
+    told: Told,
+}
+
+/// Why nothing follows.
+#[derive(Debug)]
+enum Ending {
+    Finished,
+    Failed(Cause),
+    Over(Over),
+}
+
+/// What the network thread has been told.
+#[derive(Debug, Default)]
+struct Told {
+    progress: Progress,
+    /// `left` when it was rung last.
+    left: u64,
+    /// Deliveries taken since it was rung last.
+    taken: usize,
+    /// Something was published since it was rung last.
+    is_news: bool,
+}
+
+/// The bytes of a chunk without a lifetime; see I1.
+#[derive(Clone, Copy, Debug)]
+struct RawRange(*const [u8]);
+
+// SAFETY: I1: the bytes are in a buffer held by the reader that owns this, and are only read.
+unsafe impl Send for RawRange {}
+// SAFETY: as above.
+unsafe impl Sync for RawRange {}
+
+impl RawRange {
+    const EMPTY: Self = Self(&[]);
+}
+
+impl RemoteReader {
+    /// `explicit`: only [`RemoteReader::acknowledge`] makes what was yielded count as consumed.
+    pub(crate) fn new(end: RemoteEnd, layout: RecordLayout, record_bytes_max: usize, explicit: bool) -> Self {
+        let mark = Mark { amount: Amount::ZERO, aborted: 0, events: 0, entry: 0 };
+        Self {
+            end,
+            assembler: Assembler::new(record_bytes_max),
+            facts: EntryFacts { layout, first: First::NONE, uniform: UNIFORM_NONE },
+            chunk: None,
+            range: RawRange::EMPTY,
+            at: 0,
+            passed: 0,
+            mark,
+            consumed: mark,
+            explicit,
+            priority: 0,
+            ending: None,
+            last: None,
+            told: Told::default(),
+        }
+    }
+
+    /// How far the task has been given items.
+    pub(crate) fn mark(&self) -> Mark {
+        self.mark
+    }
+
+    /// Stream bytes since the bind that were yielded: what fair yielding counts.
+    #[inline]
+    pub(crate) fn yielded_bytes(&self) -> u64 {
+        self.mark.amount.bytes
+    }
+
+    /// The next record if it lies whole in the buffer at hand: the way of nearly all of them, and
+    /// [`RemoteReader::next`] without the rest of it. False says nothing of what comes.
+    #[inline]
+    pub(crate) fn next_whole(&mut self) -> bool {
+        self.consume_yielded();
+        // SAFETY: I1.
+        let range: &[u8] = unsafe { &*self.range.0 };
+        let Some(rest) = range.get(self.at..) else { return false };
+        if !self.hint_holds(rest) {
+            return false;
+        }
+        let Some(payload) = self.assembler.whole_record(&self.facts, rest) else { return false };
+        let len = payload.len();
+        self.at += self.facts.layout.prefix_bytes() + len;
+        self.last = Some(len);
+        self.note_record();
+        true
+    }
+
+    /// The next item. Everything yielded before counts as consumed from here on, unless explicit.
+    pub(crate) fn next(&mut self, admission: &mut Admission) -> Next {
+        self.consume_yielded();
+        loop {
+            if self.chunk.is_some() {
+                // SAFETY: I1.
+                let range: &[u8] = unsafe { &*self.range.0 };
+                if !self.assembler.is_mid_record() && !self.hint_holds(range.get(self.at..).unwrap_or(&[])) {
+                    self.facts.uniform = UNIFORM_NONE;
+                }
+                match self.assembler.advance(&self.facts, range, &mut self.at, admission) {
+                    Found::InRange(payload) => {
+                        self.last = Some(payload.len());
+                        self.note_record();
+                        return Next::Record;
+                    }
+                    Found::Assembled => {
+                        self.last = None;
+                        self.note_record();
+                        return Next::Record;
+                    }
+                    Found::More => self.pass(),
+                    Found::Refused(refused) => return Next::Refused(refused),
+                }
+            }
+            if let Some(item) = self.next_delivery(admission) {
+                return item;
+            }
+        }
+    }
+
+    /// Whether the record that starts at the begin of `rest` has the length that all are said to have. The
+    /// length is read beside the guess and not before it, so that there is no chain from one to the next.
+    #[inline]
+    fn hint_holds(&self, rest: &[u8]) -> bool {
+        let EntryFacts { layout, uniform, .. } = self.facts;
+        match layout {
+            RecordLayout::Lengths if uniform != UNIFORM_NONE => {
+                layout.payload_of_prefix(rest) == Some(uniform)
+            }
+            _ => true,
+        }
+    }
+
+    /// The payload that [`RemoteReader::next`] answered with, if nothing was asked of the reader since.
+    #[inline]
+    pub(crate) fn current(&self) -> &[u8] {
+        let Some(len) = self.last else { return self.assembler.assembled() };
+        // SAFETY: I1.
+        let range = unsafe { &*self.range.0 };
+        range.get(self.at.saturating_sub(len)..self.at).unwrap_or(&[])
+    }
+
+    /// The same payload as an owned value: see `lend`.
+    pub(crate) fn current_owned(&self) -> Bytes {
+        match (&self.chunk, self.last) {
+            (Some(chunk), Some(len)) => {
+                lend::owned(&self.end.shared, chunk, self.at.saturating_sub(len)..self.at)
+            }
+            _ => Bytes::copy_from_slice(self.current()),
+        }
+    }
+
+    #[inline]
+    fn consume_yielded(&mut self) {
+        if !self.explicit {
+            self.consumed = self.mark;
+        }
+    }
+
+    #[inline]
+    fn note_record(&mut self) {
+        self.mark.amount.records += 1;
+        self.mark.amount.bytes = self.passed + self.at as u64;
+    }
+
+    /// The current buffer is used up.
+    fn pass(&mut self) {
+        let Some(chunk) = self.chunk.take() else { return };
+        self.range = RawRange::EMPTY;
+        self.at = 0;
+        self.passed += chunk.len() as u64;
+    }
+
+    /// Takes the next delivery. `None` when there are bytes to read, or nothing to tell of it.
+    #[cold]
+    fn next_delivery(&mut self, admission: &mut Admission) -> Option<Next> {
+        if self.ending.is_some() {
+            return Some(Next::Empty);
+        }
+        if let Some(event) = self.take_priority() {
+            return Some(Next::Priority(event));
+        }
+        let delivery = match self.end.pop() {
+            Popped::Item(delivery) => delivery,
+            Popped::Empty => {
+                self.tell(true);
+                return Some(Next::Empty);
+            }
+            Popped::Closed => Delivery::Over(Over::Gone(Cause::Shutdown)),
+        };
+        self.told.taken += 1;
+        match delivery {
+            Delivery::Data { uniform, bytes } => {
+                self.begin_chunk(uniform, bytes);
+                None
+            }
+            Delivery::Event(event) => {
+                self.mark.events += 1;
+                self.event(event, admission)
+            }
+            Delivery::Over(over) => {
+                self.ending = Some(Ending::Over(over));
+                Some(Next::Fenced)
+            }
+            // Resumed: it goes on as if nothing had happened.
+            Delivery::Bound(_) | Delivery::Waiting => None,
+        }
+    }
+
+    fn begin_chunk(&mut self, uniform: u32, chunk: Chunk) {
+        self.facts.uniform = uniform;
+        self.range = RawRange(&raw const *chunk);
+        self.chunk = Some(chunk);
+        let shared = &self.end.shared;
+        let is_quarter = (self.left() - self.told.left).saturating_mul(4) >= shared.window;
+        // Relaxed: a hint; before the task sleeps it rings in any case.
+        let makes_room =
+            self.told.taken >= shared.capacity.div_ceil(2) && shared.holds_back.load(Ordering::Relaxed);
+        self.tell(is_quarter || makes_room);
+    }
+
+    /// Stream bytes that left the queue.
+    fn left(&self) -> u64 {
+        self.passed + self.chunk.as_ref().map_or(0, |chunk| chunk.len() as u64)
+    }
+
+    fn event(&mut self, event: RemoteEvent, admission: &mut Admission) -> Option<Next> {
+        Some(match event {
+            RemoteEvent::Abort => {
+                // What came of the broken record is behind us, and is nobody's.
+                self.mark.aborted += u64::from(self.assembler.clear(admission));
+                self.mark.amount.bytes = self.passed;
+                return None;
+            }
+            RemoteEvent::Barrier(id) => Next::Barrier(id),
+            RemoteEvent::Watermark(time) => Next::Watermark(time),
+            RemoteEvent::Application(bytes) => Next::Application(bytes),
+            RemoteEvent::Loss(total) => Next::Loss(total),
+            RemoteEvent::EndOfData => Next::EndOfData,
+            RemoteEvent::EndOfPartition => {
+                self.ending = Some(Ending::Finished);
+                self.consume_yielded();
+                self.tell(true);
+                // What the partition keeps of its ends is on the producer's side.
+                Next::EndOfPartition { news: false }
+            }
+            RemoteEvent::Failed(cause) => {
+                self.ending = Some(Ending::Failed(cause));
+                Next::Failed
+            }
+        })
+    }
+
+    /// Publishes how far the task is; `ring`: and wakes the network thread, if there is anything to tell.
+    fn tell(&mut self, ring: bool) {
+        let Mark { amount, aborted, events: entries, .. } = self.consumed;
+        let progress = Progress {
+            left: self.left(),
+            pinned: 0,
+            consumed: Consumed { amount, entries, aborted },
+            yielded: self.mark.amount,
+            priority: self.priority,
+        };
+        if progress != self.told.progress {
+            self.end.shared.progress.publish(progress);
+            self.told.progress = progress;
+            self.told.is_news = true;
+        }
+        if ring && (self.told.is_news || self.told.taken > 0) {
+            self.told.left = progress.left;
+            self.told.taken = 0;
+            self.told.is_news = false;
+            self.end.shared.network_node.ring();
+        }
+    }
+
+    /// Explicit mode: everything up to `mark` is consumed. Acknowledging is cumulative: an older mark that
+    /// comes late takes nothing back.
+    pub(crate) fn acknowledge(&mut self, mark: Mark) -> Acked {
+        if !mark.is_after(self.consumed) || mark.is_after(self.mark) {
+            return Acked::Ignored;
+        }
+        self.consumed = mark;
+        // At once: the task may ask for nothing more until the producer goes on by this.
+        self.tell(true);
+        Acked::Done { end: matches!(self.ending, Some(Ending::Finished)) && mark == self.mark }
+    }
+
+    /// The channel is paused: its half record gives its admission to others.
+    pub(crate) fn set_aside(&mut self, admission: &mut Admission) {
+        self.assembler.set_aside(admission);
+    }
+
+    /// The task has asked for more, and other channels come first: what was yielded counts as consumed, unless
+    /// explicit, and a record that ran over buffers is done with.
+    pub(crate) fn settle(&mut self, admission: &mut Admission) {
+        self.consume_yielded();
+        self.assembler.settle(admission);
+        self.tell(false);
+    }
+
+    /// The next priority event, if one waits.
+    pub(crate) fn take_priority(&mut self) -> Option<PriorityEvent> {
+        if self.ending.is_some() || !self.has_priority() {
+            return None;
+        }
+        let event = self.end.shared.priority.pop()?;
+        self.priority = self.priority.wrapping_add(1);
+        self.tell(true);
+        Some(event)
+    }
+
+    /// Whether a priority event waits; a hint.
+    pub(crate) fn has_priority(&self) -> bool {
+        // Relaxed: a hint; what was announced before a ring is seen after it.
+        self.end.shared.announced.load(Ordering::Relaxed) != self.priority
+    }
+
+    /// Whether [`RemoteReader::next`] may find something; nothing is taken.
+    pub(crate) fn has_more(&self) -> bool {
+        self.chunk.is_some() || !self.end.shared.inbox.is_empty()
+    }
+
+    /// Why nothing follows, if the end was not the partition's.
+    pub(crate) fn over(&self) -> Option<&Over> {
+        match &self.ending {
+            Some(Ending::Over(over)) => Some(over),
+            _ => None,
+        }
+    }
+
+    /// Why the producer failed, if it said so.
+    pub(crate) fn failure(&self) -> Option<&Cause> {
+        match &self.ending {
+            Some(Ending::Failed(cause)) => Some(cause),
+            _ => None,
+        }
+    }
+
+    /// Bytes of a record whose rest hasn't come.
+    pub(crate) fn torn(&self) -> Amount {
+        Amount::new(0, self.assembler.pending_bytes() as u64)
+    }
+
+    /// Whole records that came since the bind, and stream bytes with those of a record whose rest hasn't come.
+    pub(crate) fn received(&self) -> Amount {
+        self.mark.amount + self.torn()
+    }
+
+    /// Whole records yielded since the bind.
+    pub(crate) fn yielded(&self) -> Amount {
+        whole(self.mark)
+    }
+
+    /// Whole records that count as consumed since the bind.
+    pub(crate) fn consumed(&self) -> Amount {
+        whole(self.consumed)
+    }
+
+    /// Drops the half record, before the reader is dropped.
+    pub(crate) fn clear(&mut self, admission: &mut Admission) {
+        self.assembler.clear(admission);
+    }
+
+    /// For other threads that look at the channel.
+    pub(crate) fn watch(&self) -> RemoteWatch {
+        RemoteWatch(self.end.shared.clone())
+    }
+}
+
+fn whole(mark: Mark) -> Amount {
+    mark.amount.beyond(Amount::new(0, mark.aborted))
+}
+
+impl Drop for RemoteReader {
+    fn drop(&mut self) {
+        self.pass();
+        // The last word; the end tells the feeder of it.
+        self.tell(false);
+    }
+}
+
+/// A look at a remote channel from outside.
+#[derive(Clone, Debug)]
+pub(crate) struct RemoteWatch(Arc<Shared>);
+
+impl RemoteWatch {
+    /// Whether something waits to be taken.
+    pub(crate) fn has_more(&self) -> bool {
+        !self.0.inbox.is_empty()
+    }
+
+    /// Stream bytes that the producer's worker may send on top of what waits here.
+    pub(crate) fn credit(&self) -> u64 {
+        self.0.window.saturating_sub(self.0.pinned())
+    }
+}

@@ -1,0 +1,96 @@
+//! One connection of a network thread: what waits to go out by it, and the streams that it carries.
+
+use super::framer::Framer;
+use crate::clock::Moment;
+use crate::id::RemoteAddress;
+use crate::protocol::{Agreed, Counts, Role, Session};
+use crate::transport::ConnectionId;
+use crate::wire::{Features, Frame, Limits, Purpose, StreamId};
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+
+/// See the module's text.
+#[derive(Debug)]
+pub(super) struct Connection {
+    pub(super) id: ConnectionId,
+    /// Tells it from others that had the same slot.
+    pub(super) generation: u64,
+    pub(super) agreed: Agreed,
+    /// The other end, as the socket has it.
+    pub(super) from: SocketAddr,
+    pub(super) framer: Framer,
+    /// Slots of what is served, or of what is read.
+    pub(super) session: Session<usize>,
+    /// Whom this worker dialled: then it reads. Else the other end binds, and this one serves.
+    pub(super) dialled: Option<RemoteAddress>,
+    /// Frames that go out before any stream's.
+    pub(super) control: Vec<u8>,
+    /// A batch is under way.
+    pub(super) is_sending: bool,
+    /// It stands in the list of connections that have something to send.
+    pub(super) is_listed: bool,
+    /// Served streams that may have something, in turn.
+    pub(super) ready: VecDeque<StreamId>,
+    /// Channels that may have something to acknowledge.
+    pub(super) unacknowledged: Vec<StreamId>,
+    /// It stands in the list of connections with such channels.
+    pub(super) is_acknowledging: bool,
+    /// When a timer looks after them.
+    pub(super) acknowledge_at: Option<Moment>,
+    /// Nothing is taken from it any more: it is being closed.
+    pub(super) is_closing: bool,
+    /// Of the session's counts, what has been added to the endpoint's.
+    pub(super) counted: Counts,
+}
+
+impl Connection {
+    /// `dialled`: whom this worker dialled, if it did.
+    pub(super) fn new(
+        id: ConnectionId,
+        generation: u64,
+        agreed: Agreed,
+        dialled: Option<RemoteAddress>,
+        from: SocketAddr,
+    ) -> Self {
+        let limits = Limits::Session { payload_bytes_max: agreed.payload_bytes_max };
+        let peer = if dialled.is_some() { Role::Server } else { Role::Binder };
+        Self {
+            id,
+            generation,
+            agreed,
+            from,
+            framer: Framer::new(limits),
+            session: Session::new(peer, Purpose::Data),
+            dialled,
+            control: Vec::new(),
+            is_sending: false,
+            is_listed: false,
+            ready: VecDeque::new(),
+            unacknowledged: Vec::new(),
+            is_acknowledging: false,
+            acknowledge_at: None,
+            is_closing: false,
+            counted: Counts::default(),
+        }
+    }
+
+    pub(super) fn features(&self) -> Features {
+        self.agreed.features
+    }
+
+    /// A frame to go out.
+    pub(super) fn say(&mut self, frame: &Frame<'_>) {
+        frame.encode(&mut self.control, self.agreed.features);
+    }
+
+    /// What was counted since this was called last.
+    pub(super) fn counts(&mut self) -> Counts {
+        let now = self.session.counts();
+        let before = std::mem::replace(&mut self.counted, now);
+        Counts {
+            stale: now.stale - before.stale,
+            unknown: now.unknown - before.unknown,
+            violations: now.violations - before.violations,
+        }
+    }
+}

@@ -1,0 +1,357 @@
+//! The whole logic of one network thread, turned by whoever drives it.
+//!
+//! One turn: what others asked for (the bell), what is due (timers), what goes out, a wait in the transport, what
+//! came, and what goes out by that. It never waits anywhere else.
+
+use super::batch::Gather;
+use super::connection::Connection;
+use super::endpoint::{CHANNEL_TOKEN, COMMAND_TOKEN, Command, Dial, Endpoint};
+use super::peers::{Peers, Step};
+use super::receiving::{Place, Receiving};
+use super::serving::Serving;
+use super::timers::{Timer, Timers};
+use crate::clock::Moment;
+use crate::doorbell::ReadyNode;
+use crate::id::{RemoteAddress, WorkerId};
+use crate::inbox::Popped;
+use crate::memory::ReceivePool;
+use crate::metrics::cold_event;
+use crate::partition::Manager;
+use crate::transport::{Batch, Close, Completion, ConnectionId, Transport};
+use crate::wire::{Ack, Frame, StreamId};
+use slab::Slab;
+use std::collections::HashMap;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Batches kept for the next sends.
+const BATCHES_KEPT: usize = 16;
+/// Commands obeyed in one turn, before sockets have their share.
+const COMMANDS_A_TURN: usize = 256;
+
+/// See the module's text.
+#[derive(Debug)]
+pub(crate) struct NetCore {
+    pub(super) endpoint: Arc<Endpoint>,
+    pub(super) manager: Arc<Manager>,
+    pub(super) dialer: Arc<dyn Dial>,
+    pub(super) buffers: ReceivePool,
+    pub(super) now: Moment,
+    pub(super) connections: Slab<Connection>,
+    pub(super) by_id: HashMap<ConnectionId, usize>,
+    pub(super) serving: Slab<Serving>,
+    pub(super) receiving: Slab<Receiving>,
+    /// Channels that are read, by the tokens of their nodes.
+    pub(super) channels: HashMap<u32, Place>,
+    pub(super) peers: Peers,
+    pub(super) timers: Timers,
+    /// Connections that have something to send.
+    pub(super) to_send: Vec<usize>,
+    /// Connections with channels that may have something to acknowledge.
+    pub(super) acknowledging: Vec<usize>,
+    pub(super) acks: Vec<Ack>,
+    pub(super) batches: Vec<Box<Batch>>,
+    /// Grows with everything that takes a slot.
+    pub(super) generation: u64,
+    rung: Vec<Arc<ReadyNode>>,
+    done: Vec<Completion>,
+    stopping: bool,
+    stopped: bool,
+}
+
+impl NetCore {
+    pub(crate) fn new(
+        endpoint: Arc<Endpoint>,
+        manager: Arc<Manager>,
+        dialer: Arc<dyn Dial>,
+        buffers: ReceivePool,
+    ) -> Self {
+        Self {
+            endpoint,
+            manager,
+            dialer,
+            buffers,
+            now: Moment::default(),
+            connections: Slab::new(),
+            by_id: HashMap::new(),
+            serving: Slab::new(),
+            receiving: Slab::new(),
+            channels: HashMap::new(),
+            peers: Peers::default(),
+            timers: Timers::default(),
+            to_send: Vec::new(),
+            acknowledging: Vec::new(),
+            acks: Vec::new(),
+            batches: Vec::new(),
+            generation: 0,
+            rung: Vec::new(),
+            done: Vec::new(),
+            stopping: false,
+            stopped: false,
+        }
+    }
+
+    /// One turn; waits at most `longest` (`None`: until something comes). False when the end has come: nothing is
+    /// under way any more.
+    ///
+    /// # Errors
+    /// The transport can't go on.
+    pub(crate) fn turn<T: Transport>(
+        &mut self,
+        transport: &mut T,
+        longest: Option<Duration>,
+    ) -> io::Result<bool> {
+        self.now = self.manager.clock().now();
+        self.listen(transport);
+        self.look_at_clock(transport);
+        self.send(transport);
+        let timeout = self.patience(transport, longest);
+        let mut done = std::mem::take(&mut self.done);
+        let turned = transport.turn(timeout, &mut done);
+        self.endpoint.bell().stay_awake();
+        turned?;
+        if !done.is_empty() {
+            self.now = self.manager.clock().now();
+            for completion in done.drain(..) {
+                self.complete(completion, transport);
+            }
+        }
+        self.done = done;
+        self.acknowledge_due();
+        self.endpoint.counts.store(&transport.counts());
+        Ok(!(self.stopped || self.stopping && self.connections.is_empty()))
+    }
+
+    /// How long the wait may be: not at all when there is something to do.
+    fn patience<T: Transport>(&self, transport: &T, longest: Option<Duration>) -> Option<Duration> {
+        if self.stopped || !self.to_send.is_empty() {
+            return Some(Duration::ZERO);
+        }
+        let due = self.timers.next().map(|at| at.since(self.now));
+        let timeout = match (due, longest) {
+            (Some(due), Some(longest)) => Some(due.min(longest)),
+            (due, longest) => due.or(longest),
+        };
+        if timeout == Some(Duration::ZERO) || self.endpoint.bell().may_sleep(transport.waker()) {
+            timeout
+        } else {
+            Some(Duration::ZERO)
+        }
+    }
+
+    /// Takes what the bell has.
+    fn listen<T: Transport>(&mut self, transport: &mut T) {
+        if self.endpoint.bell().is_silent() {
+            return;
+        }
+        let mut rung = std::mem::take(&mut self.rung);
+        self.endpoint.bell().take_all(|node| rung.push(node));
+        for node in rung.drain(..) {
+            // Before any look.
+            node.clear();
+            match node.token() {
+                COMMAND_TOKEN => self.obey_all(transport),
+                token if token >= CHANNEL_TOKEN => self.channel_rang(token),
+                slot => self.stream_rang(slot as usize, &node),
+            }
+        }
+        self.rung = rung;
+    }
+
+    fn obey_all<T: Transport>(&mut self, transport: &mut T) {
+        for _ in 0..COMMANDS_A_TURN {
+            let Popped::Item(command) = self.endpoint.commands().pop() else { return };
+            match command {
+                Command::Open(channel) => self.open(channel),
+                Command::Adopt(adopted) => self.adopt(*adopted, transport),
+                Command::DialFailed { peer, reason } => self.dial_failed(peer, &reason),
+                Command::PeerDead(worker, reason) => self.peer_dead(worker, reason, transport),
+                Command::Stop(deadline) => self.stop(deadline, transport),
+            }
+        }
+        // They come as fast as they are obeyed: sockets have their turn first.
+        self.endpoint.command_node().ring();
+    }
+
+    fn look_at_clock<T: Transport>(&mut self, transport: &mut T) {
+        while let Some(timer) = self.timers.pop_due(self.now) {
+            match timer {
+                Timer::Look { connection, generation, stream } => {
+                    if self.is_live(connection, generation) {
+                        self.look(connection, stream);
+                    }
+                }
+                Timer::Acknowledge { connection, generation } => {
+                    if self.is_live(connection, generation) {
+                        self.connections[connection].acknowledge_at = None;
+                        self.acknowledge(connection, false);
+                    }
+                }
+                Timer::Redial(peer) => {
+                    let step = self.peers.redial(peer, self.now);
+                    self.step(peer, step);
+                }
+                Timer::Stop => {
+                    self.end_all("the worker is shutting down", transport);
+                    self.stopped = true;
+                }
+            }
+        }
+    }
+
+    fn complete<T: Transport>(&mut self, completion: Completion, transport: &mut T) {
+        match completion {
+            Completion::Received { connection, bytes } => {
+                if let Some(slot) = self.by_id.get(&connection).copied() {
+                    self.received(slot, &bytes, transport);
+                }
+            }
+            Completion::Sent { connection } => {
+                if let Some(slot) = self.by_id.get(&connection).copied() {
+                    self.connections[slot].is_sending = false;
+                    self.list(slot);
+                }
+            }
+            Completion::Recycled { batch } => self.recycle(batch),
+            Completion::Eof { connection } => {
+                self.lose(connection, "the other end closed it", Close::Orderly, transport);
+            }
+            Completion::Failed { connection, error } => {
+                self.lose(connection, &error.to_string(), Close::Abortive, transport);
+            }
+            Completion::Closed { connection } => {
+                if let Some(slot) = self.by_id.remove(&connection) {
+                    self.connections.remove(slot);
+                }
+            }
+        }
+    }
+
+    /// The connection has something to send, or may.
+    pub(super) fn list(&mut self, slot: usize) {
+        let Some(connection) = self.connections.get_mut(slot) else { return };
+        if !connection.is_listed {
+            connection.is_listed = true;
+            self.to_send.push(slot);
+        }
+    }
+
+    /// A name for something new that takes a slot.
+    pub(super) fn next_generation(&mut self) -> u64 {
+        self.generation += 1;
+        self.generation
+    }
+
+    fn is_live(&self, slot: usize, generation: u64) -> bool {
+        self.connections.get(slot).is_some_and(|connection| connection.generation == generation)
+    }
+
+    fn recycle(&mut self, mut batch: Box<Batch>) {
+        for back in std::mem::take(&mut batch.returns) {
+            if self.is_live(back.connection, back.generation) {
+                self.let_go(back.connection, StreamId(back.stream), back.pieces);
+            }
+        }
+        batch.empty();
+        if self.batches.len() < BATCHES_KEPT {
+            self.batches.push(batch);
+        }
+    }
+
+    /// A connection is of no use any more: what it carried is told so, and its socket closed.
+    pub(super) fn lose<T: Transport>(
+        &mut self,
+        id: ConnectionId,
+        reason: &str,
+        how: Close,
+        transport: &mut T,
+    ) {
+        transport.close(id, how);
+        let Some(slot) = self.by_id.get(&id).copied() else { return };
+        let connection = &mut self.connections[slot];
+        if std::mem::replace(&mut connection.is_closing, true) {
+            return;
+        }
+        connection.control.clear();
+        connection.ready.clear();
+        connection.unacknowledged.clear();
+        let from = connection.from;
+        cold_event!(info, %from, reason, "connection closed");
+        self.endpoint.counts.lost_connection();
+        self.endpoint.counts.add(&connection.counts());
+        let streams: Vec<_> = connection.session.drain().map(|(_, place)| place).collect();
+        let dialled = connection.dialled;
+        if let Some(peer) = dialled {
+            // First: channels that ask again must not get this one.
+            self.peers.lost(peer, slot);
+        }
+        for place in streams {
+            match dialled {
+                Some(peer) => self.channel_lost(place, peer, reason),
+                // Its view is fenced: the policy of the partition rules until the consumer binds again.
+                None => drop(self.serving.try_remove(place)),
+            }
+        }
+    }
+
+    fn peer_dead<T: Transport>(&mut self, worker: WorkerId, reason: &str, transport: &mut T) {
+        let of_it = |(_, connection): &(usize, &Connection)| connection.agreed.peer_worker == worker;
+        let dead: Vec<_> = self.connections.iter().filter(of_it).map(|(_, live)| live.id).collect();
+        for id in dead {
+            self.lose(id, &format!("{worker} is dead: {reason}"), Close::Abortive, transport);
+        }
+    }
+
+    /// Ends every stream in order, then the connections; at the latest after `deadline`.
+    fn stop<T: Transport>(&mut self, deadline: Duration, transport: &mut T) {
+        self.stopping = true;
+        self.timers.set(self.now.plus(deadline), Timer::Stop);
+        let ids: Vec<_> = self.connections.iter().map(|(_, connection)| connection.id).collect();
+        let tokens: Vec<_> = self.channels.keys().copied().collect();
+        for token in tokens {
+            self.end_channel(token);
+        }
+        for id in &ids {
+            if let Some(slot) = self.by_id.get(id).copied() {
+                self.connections[slot].say(&Frame::Goodbye);
+                self.list(slot);
+            }
+        }
+        self.send(transport);
+        for id in ids {
+            self.lose(id, "the worker is shutting down", Close::Orderly, transport);
+        }
+    }
+
+    fn end_all<T: Transport>(&mut self, reason: &str, transport: &mut T) {
+        let ids: Vec<_> = self.connections.iter().map(|(_, connection)| connection.id).collect();
+        for id in ids {
+            self.lose(id, reason, Close::Abortive, transport);
+        }
+    }
+
+    /// Does what the table of peers says.
+    pub(super) fn step(&mut self, peer: RemoteAddress, step: Step) {
+        match step {
+            Step::Dial => {
+                if !self.dialer.dial(peer, self.endpoint.number()) {
+                    let step = self.peers.failed(peer, self.now);
+                    // Too many dials wait: after a pause it is tried again.
+                    if let Step::At(at) = step {
+                        self.timers.set(at, Timer::Redial(peer));
+                    }
+                }
+            }
+            Step::At(at) => self.timers.set(at, Timer::Redial(peer)),
+            Step::Use(_) | Step::Nothing => {}
+        }
+    }
+}
+
+impl Drop for NetCore {
+    fn drop(&mut self) {
+        // Channels that wait to be opened learn that nobody will: their feeders are dropped.
+        self.endpoint.close();
+    }
+}

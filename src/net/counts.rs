@@ -1,0 +1,126 @@
+//! Counters of one network thread: stored by it alone, read by anybody.
+
+use crate::protocol::Counts;
+use crate::sync::{AtomicU64, Ordering};
+use crate::transport::TransportCounts;
+
+/// See the module's text.
+#[derive(Debug, Default)]
+pub(crate) struct NetCounts {
+    connections: AtomicU64,
+    connections_lost: AtomicU64,
+    frames_stale: AtomicU64,
+    frames_unknown: AtomicU64,
+    violations: AtomicU64,
+    runs_copied: AtomicU64,
+    enters: AtomicU64,
+    calls: AtomicU64,
+    wakes: AtomicU64,
+    bytes_sent: AtomicU64,
+    bytes_received: AtomicU64,
+    zero_copy_sends: AtomicU64,
+    zero_copy_copied: AtomicU64,
+    starved: AtomicU64,
+}
+
+/// A picture of the network threads of a worker, all together. Counts since their start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct NetSnapshot {
+    /// Connections that were taken over, in both directions.
+    pub connections: u64,
+    /// Connections that came to their end, in order or not.
+    pub connections_lost: u64,
+    /// Frames of an older bind epoch, which were dropped.
+    pub frames_stale: u64,
+    /// Frames of streams that were over, which were dropped.
+    pub frames_unknown: u64,
+    /// Rules of the protocol that peers broke.
+    pub violations: u64,
+    /// Runs of stream bytes that were copied out of receive buffers, since too few of these were free.
+    pub runs_copied: u64,
+    /// System calls that submit to the kernel or wait for it (`io_uring_enter`, `epoll_wait`).
+    pub enters: u64,
+    /// System calls that send or receive by themselves: none with io_uring.
+    pub calls: u64,
+    /// Network threads that had to be woken by another thread, each by a system call.
+    pub wakes: u64,
+    /// Bytes handed to sockets.
+    pub bytes_sent: u64,
+    /// Bytes taken from sockets.
+    pub bytes_received: u64,
+    /// Sends that asked for zero copies.
+    pub zero_copy_sends: u64,
+    /// Those of them that the kernel copied all the same.
+    pub zero_copy_copied: u64,
+    /// Times that no receive buffer was free.
+    pub starved: u64,
+}
+
+/// One more; this thread alone stores it.
+fn add(counter: &AtomicU64, more: u64) {
+    // Relaxed: a statistic with one writer.
+    counter.store(counter.load(Ordering::Relaxed) + more, Ordering::Relaxed);
+}
+
+impl NetCounts {
+    pub(super) fn new_connection(&self) {
+        add(&self.connections, 1);
+    }
+
+    pub(super) fn lost_connection(&self) {
+        add(&self.connections_lost, 1);
+    }
+
+    pub(super) fn add(&self, counts: &Counts) {
+        if *counts != Counts::default() {
+            add(&self.frames_stale, counts.stale);
+            add(&self.frames_unknown, counts.unknown);
+            add(&self.violations, counts.violations);
+        }
+    }
+
+    pub(super) fn violated(&self) {
+        add(&self.violations, 1);
+    }
+
+    pub(super) fn copied_run(&self) {
+        add(&self.runs_copied, 1);
+    }
+
+    pub(super) fn store(&self, counts: &TransportCounts) {
+        let TransportCounts { enters, calls, wakes, sent, received, .. } = *counts;
+        let pairs = [
+            (&self.enters, enters),
+            (&self.calls, calls),
+            (&self.wakes, wakes),
+            (&self.bytes_sent, sent),
+            (&self.bytes_received, received),
+            (&self.zero_copy_sends, counts.zero_copy_sends),
+            (&self.zero_copy_copied, counts.zero_copy_copied),
+            (&self.starved, counts.starved),
+        ];
+        for (counter, value) in pairs {
+            counter.store(value, Ordering::Relaxed); // Relaxed: a statistic
+        }
+    }
+
+    /// Adds what this thread has counted to a picture.
+    pub(crate) fn add_to(&self, snapshot: &mut NetSnapshot) {
+        let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed); // Relaxed: a statistic
+        snapshot.connections += load(&self.connections);
+        snapshot.connections_lost += load(&self.connections_lost);
+        snapshot.frames_stale += load(&self.frames_stale);
+        snapshot.frames_unknown += load(&self.frames_unknown);
+        snapshot.violations += load(&self.violations);
+        snapshot.runs_copied += load(&self.runs_copied);
+        snapshot.enters += load(&self.enters);
+        snapshot.calls += load(&self.calls);
+        snapshot.wakes += load(&self.wakes);
+        snapshot.bytes_sent += load(&self.bytes_sent);
+        snapshot.bytes_received += load(&self.bytes_received);
+        snapshot.zero_copy_sends += load(&self.zero_copy_sends);
+        snapshot.zero_copy_copied += load(&self.zero_copy_copied);
+        snapshot.starved += load(&self.starved);
+    }
+}

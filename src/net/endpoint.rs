@@ -1,0 +1,200 @@
+//! One network thread or reactor as others see it: where its bell is, and what it is asked to do.
+//!
+//! # Guarantees
+//! A command that was taken is obeyed, or answered when the thread ends. Nobody waits in here: a full queue is
+//! said so.
+
+use super::counts::{NetCounts, NetSnapshot};
+use crate::doorbell::{Doorbell, ReadyNode};
+use crate::id::{RemoteAddress, WorkerId};
+use crate::inbox::{Inbox, Popped};
+use crate::partition::{Network, OpenChannel, OpenError};
+use crate::protocol::Agreed;
+use crate::sync::{AtomicU32, Ordering};
+use arc_swap::ArcSwap;
+use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How many commands wait for one network thread.
+const COMMANDS: usize = 16 * 1024;
+/// The token of the node that stands for commands.
+pub(super) const COMMAND_TOKEN: u32 = u32::MAX;
+/// Tokens from here on are of channels that are read; those before are slots of streams that are served.
+pub(super) const CHANNEL_TOKEN: u32 = 1 << 31;
+
+/// A socket whose handshake is done, with nothing in flight.
+#[derive(Debug)]
+pub(crate) struct Adopted {
+    pub(crate) socket: OwnedFd,
+    pub(crate) agreed: Agreed,
+    /// Whom this worker dialled; `None` for a connection that came in.
+    pub(crate) dialled: Option<RemoteAddress>,
+    /// The other end, as the socket has it.
+    pub(crate) from: SocketAddr,
+}
+
+/// What a network thread is asked to do.
+#[derive(Debug)]
+pub(crate) enum Command {
+    /// A gate wants a channel.
+    Open(Box<OpenChannel>),
+    /// The control thread has a connection.
+    Adopt(Box<Adopted>),
+    /// The control thread could not reach a peer.
+    DialFailed { peer: RemoteAddress, reason: Arc<str> },
+    /// A worker is dead, for this reason: its connections end now.
+    PeerDead(WorkerId, &'static str),
+    /// End everything in order, and at the latest after so long.
+    Stop(Duration),
+}
+
+/// Whoever makes connections: the control thread.
+pub(crate) trait Dial: Send + Sync + std::fmt::Debug {
+    /// Begins to connect to `peer` for an endpoint of this worker; never waits. False when too many dials wait.
+    /// The answer is [`Command::Adopt`] or [`Command::DialFailed`].
+    fn dial(&self, peer: RemoteAddress, endpoint: u16) -> bool;
+}
+
+/// See the module's text.
+#[derive(Debug)]
+pub(crate) struct Endpoint {
+    number: AtomicU32,
+    bell: Arc<Doorbell>,
+    commands: Inbox<Command>,
+    command_node: Arc<ReadyNode>,
+    next_token: AtomicU32,
+    pub(crate) counts: NetCounts,
+}
+
+impl Endpoint {
+    pub(crate) fn new() -> Arc<Self> {
+        let bell = Doorbell::new();
+        let command_node = ReadyNode::new(&bell, COMMAND_TOKEN);
+        Arc::new(Self {
+            number: AtomicU32::new(0),
+            commands: Inbox::new(COMMANDS, command_node.clone()),
+            command_node,
+            bell,
+            next_token: AtomicU32::new(0),
+            counts: NetCounts::default(),
+        })
+    }
+
+    /// The number that other workers call it by.
+    pub(crate) fn number(&self) -> u16 {
+        self.number.load(Ordering::Relaxed) as u16 // Relaxed: set before the thread starts
+    }
+
+    /// Before its thread starts.
+    pub(crate) fn set_number(&self, number: u16) {
+        self.number.store(u32::from(number), Ordering::Relaxed); // Relaxed: as above
+    }
+
+    /// Nothing is taken any more: what waits is let go, and who waits for it learns that.
+    pub(super) fn close(&self) {
+        self.commands.close();
+        while let Popped::Item(command) = self.commands.pop() {
+            drop(command);
+        }
+        self.bell.close();
+    }
+
+    pub(crate) fn bell(&self) -> &Arc<Doorbell> {
+        &self.bell
+    }
+
+    pub(super) fn commands(&self) -> &Inbox<Command> {
+        &self.commands
+    }
+
+    pub(super) fn command_node(&self) -> &Arc<ReadyNode> {
+        &self.command_node
+    }
+
+    /// Hands a command over; gives it back when too many wait or the thread has ended.
+    pub(crate) fn send(&self, command: Command) -> Result<(), Command> {
+        self.commands.push(command)
+    }
+
+    /// Whether its thread has ended.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.commands.is_closed()
+    }
+
+    /// A node for a channel that this thread will feed.
+    fn channel_node(&self) -> Arc<ReadyNode> {
+        // Relaxed: a name, and two that live at once differ: 2^31 of them never do.
+        let token = self.next_token.fetch_add(1, Ordering::Relaxed);
+        // The token of commands is nobody else's.
+        let token = (CHANNEL_TOKEN | token).min(COMMAND_TOKEN - 1);
+        ReadyNode::new(&self.bell, token)
+    }
+}
+
+/// The network threads of a worker, as gates see them: all channels of one peer's endpoint are fed by one thread,
+/// over one connection.
+#[derive(Debug, Default)]
+pub(crate) struct Endpoints(ArcSwap<Vec<Arc<Endpoint>>>);
+
+impl Endpoints {
+    pub(crate) fn add(&self, endpoint: Arc<Endpoint>) {
+        self.0.rcu(|all| {
+            let mut more = Vec::clone(all);
+            more.push(endpoint.clone());
+            more
+        });
+    }
+
+    fn of(&self, peer: &RemoteAddress) -> Option<Arc<Endpoint>> {
+        let hasher: BuildHasherDefault<DefaultHasher> = BuildHasherDefault::new();
+        let hash = hasher.hash_one(peer) as usize;
+        let all = self.0.load();
+        all.get(hash.checked_rem(all.len())?).cloned()
+    }
+
+    /// What all of them have counted together.
+    pub(crate) fn snapshot(&self) -> NetSnapshot {
+        let mut snapshot = NetSnapshot::default();
+        self.0.load().iter().for_each(|endpoint| endpoint.counts.add_to(&mut snapshot));
+        snapshot
+    }
+
+    /// Asks all of them to end their streams in order within `patience`.
+    pub(crate) fn stop(&self, patience: Duration) {
+        for endpoint in self.0.load().iter() {
+            // Closed: it has ended already. A full queue can't last: its thread obeys as long as it lives.
+            let mut command = Command::Stop(patience);
+            while let Err(back) = endpoint.send(command) {
+                if endpoint.is_closed() {
+                    break;
+                }
+                command = back;
+                std::thread::yield_now();
+            }
+        }
+    }
+}
+
+impl Network for Endpoints {
+    fn node(&self, peer: &RemoteAddress) -> Arc<ReadyNode> {
+        match self.of(peer) {
+            Some(endpoint) => endpoint.channel_node(),
+            // Nobody will ever be rung.
+            None => ReadyNode::new(&Doorbell::new(), CHANNEL_TOKEN),
+        }
+    }
+
+    fn open(&self, channel: OpenChannel) -> Result<(), OpenError> {
+        let Some(endpoint) = self.of(&channel.peer) else { return Err(OpenError::Shutdown) };
+        endpoint.send(Command::Open(Box::new(channel))).map_err(|_| {
+            if endpoint.commands.is_closed() {
+                OpenError::Shutdown
+            } else {
+                OpenError::Full { waiting: COMMANDS }
+            }
+        })
+    }
+}

@@ -1,0 +1,237 @@
+//! Channels that this worker reads: from a socket to the inboxes of gates.
+
+use super::core::NetCore;
+use super::peers::Step;
+use super::serving::to_wire;
+use super::timers::Timer;
+use crate::clock::Moment;
+use crate::error::Cause;
+use crate::id::RemoteAddress;
+use crate::inbox::{Delivery, Over, Progress};
+use crate::metrics::cold_event;
+use crate::partition::OpenChannel;
+use crate::protocol::{self, Incoming, withdrawal};
+use crate::wire::{self, ACKS_MAX, Bind, Frame, StreamId, StreamPosition, encode_acks};
+use std::sync::Arc;
+
+/// What this side keeps with a stream that it reads.
+#[derive(Debug)]
+pub(super) struct Receiving {
+    pub(super) token: u32,
+    pub(super) connection: usize,
+    pub(super) stream: StreamId,
+    pub(super) channel: Box<OpenChannel>,
+    /// Once it is bound.
+    pub(super) incoming: Option<Incoming>,
+    /// It stands in its connection's list of those that may have something to acknowledge.
+    pub(super) is_listed: bool,
+}
+
+/// Where a channel is.
+#[derive(Debug)]
+pub(super) enum Place {
+    /// It waits for a connection to its peer.
+    Waiting(Box<OpenChannel>),
+    /// A stream is open for it, with this slot.
+    Stream(usize),
+}
+
+impl NetCore {
+    /// A gate wants a channel.
+    pub(super) fn open(&mut self, channel: Box<OpenChannel>) {
+        let (token, peer) = (channel.feeder.node().token(), channel.peer);
+        self.channels.insert(token, Place::Waiting(channel));
+        match self.peers.want(peer, token) {
+            Step::Use(connection) => self.bind(token, connection),
+            step => self.step(peer, step),
+        }
+    }
+
+    /// Asks for a channel by a connection.
+    pub(super) fn bind(&mut self, token: u32, connection: usize) {
+        let Some(Place::Waiting(mut channel)) = self.channels.remove(&token) else { return };
+        let Some(live) = self.connections.get_mut(connection) else { return };
+        let (peer, window, request) = (channel.peer, channel.window, channel.request);
+        let place = self.receiving.vacant_entry();
+        let slot = place.key();
+        let Some(stream) = live.session.open(1, |_| slot) else {
+            let reason =
+                format!("the connection has no room for more than its {} streams", live.session.len());
+            channel.feeder.push(Delivery::Over(Over::Lost(lost(peer, &reason))));
+            return;
+        };
+        let descriptor = &channel.descriptor;
+        let frame = Frame::Bind(Bind {
+            stream,
+            subpartition: descriptor.subpartition,
+            count: 1,
+            partition: descriptor.partition,
+            producer_attempt: descriptor.producer_attempt,
+            secret: descriptor.secret,
+            layout: descriptor.layout,
+            attempt: request.attempt,
+            incarnation: request.incarnation,
+            limit: Incoming::initial_limit(window),
+            resume: None,
+        });
+        live.say(&frame);
+        place.insert(Receiving { token, connection, stream, channel, incoming: None, is_listed: false });
+        self.channels.insert(token, Place::Stream(slot));
+        self.list(connection);
+    }
+
+    /// The task has moved on, or is gone.
+    pub(super) fn channel_rang(&mut self, token: u32) {
+        match self.channels.get_mut(&token) {
+            None => {}
+            Some(Place::Waiting(channel)) => {
+                if channel.feeder.is_closed() {
+                    self.end_channel(token);
+                }
+            }
+            Some(Place::Stream(slot)) => {
+                let slot = *slot;
+                let Some(receiving) = self.receiving.get_mut(slot) else { return };
+                if receiving.channel.feeder.is_closed() {
+                    return self.end_channel(token);
+                }
+                receiving.channel.feeder.flush();
+                self.list_channel(slot);
+            }
+        }
+    }
+
+    /// The channel in this slot has something to acknowledge, or may.
+    pub(super) fn list_channel(&mut self, slot: usize) {
+        let Some(receiving) = self.receiving.get_mut(slot) else { return };
+        let Some(connection) = self.connections.get_mut(receiving.connection) else { return };
+        if !std::mem::replace(&mut receiving.is_listed, true) {
+            connection.unacknowledged.push(receiving.stream);
+        }
+        if !std::mem::replace(&mut connection.is_acknowledging, true) {
+            self.acknowledging.push(receiving.connection);
+        }
+    }
+
+    /// Acknowledges what is due on the connections where something happened.
+    pub(super) fn acknowledge_due(&mut self) {
+        while let Some(slot) = self.acknowledging.pop() {
+            if let Some(connection) = self.connections.get_mut(slot) {
+                connection.is_acknowledging = false;
+            }
+            self.acknowledge(slot, false);
+        }
+    }
+
+    /// Says what is due of a connection's channels; with `force` everything that is new.
+    pub(super) fn acknowledge(&mut self, slot: usize, force: bool) {
+        let Some(connection) = self.connections.get_mut(slot) else { return };
+        let (now, acks) = (self.now, &mut self.acks);
+        let mut next: Option<Moment> = None;
+        let (session, all) = (&connection.session, &mut self.receiving);
+        connection.unacknowledged.retain(|stream| {
+            let Some(receiving) = session.get(*stream).and_then(|slot| all.get_mut(slot)) else {
+                return false;
+            };
+            let progress = progress(receiving.channel.feeder.progress());
+            let mut due = None;
+            if let Some(incoming) = &mut receiving.incoming {
+                acks.extend(incoming.acknowledgement(&progress, now, force));
+                due = incoming.due_at();
+            }
+            next = [next, due].into_iter().flatten().min();
+            receiving.is_listed = due.is_some();
+            due.is_some()
+        });
+        for acks in self.acks.chunks(ACKS_MAX) {
+            encode_acks(&mut connection.control, connection.agreed.features, acks);
+        }
+        if let Some(due) = next
+            && connection.acknowledge_at.is_none_or(|at| at > due)
+        {
+            connection.acknowledge_at = Some(due);
+            let generation = connection.generation;
+            self.timers.set(due, Timer::Acknowledge { connection: slot, generation });
+        }
+        if !self.acks.is_empty() {
+            self.acks.clear();
+            self.list(slot);
+        }
+    }
+
+    /// The task reads no more: the stream is closed in order.
+    pub(super) fn end_channel(&mut self, token: u32) {
+        match self.channels.remove(&token) {
+            None => {}
+            Some(Place::Waiting(channel)) => self.peers.forget(channel.peer, token),
+            Some(Place::Stream(slot)) => {
+                let Some(mut receiving) = self.receiving.try_remove(slot) else { return };
+                let Some(connection) = self.connections.get_mut(receiving.connection) else { return };
+                let last = receiving.channel.feeder.progress();
+                let close = match &receiving.incoming {
+                    Some(incoming) => incoming.closing(consumed(&last), to_wire(last.yielded)),
+                    None => withdrawal(receiving.stream),
+                };
+                connection.session.close(receiving.stream);
+                connection.say(&Frame::Close(close));
+                self.list(receiving.connection);
+            }
+        }
+    }
+
+    /// The connection of the channel in this slot is gone.
+    pub(super) fn channel_lost(&mut self, slot: usize, peer: RemoteAddress, reason: &str) {
+        let Some(mut receiving) = self.receiving.try_remove(slot) else { return };
+        self.channels.remove(&receiving.token);
+        if receiving.channel.feeder.is_closed() {
+            return;
+        }
+        if receiving.incoming.is_some() {
+            receiving.channel.feeder.push(Delivery::Over(Over::Lost(lost(peer, reason))));
+        } else {
+            // Nothing was read by it yet: it is asked for again by the next connection.
+            self.open(receiving.channel);
+        }
+    }
+
+    /// The stream of the channel in this slot is over.
+    pub(super) fn channel_over(&mut self, slot: usize, over: Over) {
+        let Some(mut receiving) = self.receiving.try_remove(slot) else { return };
+        self.channels.remove(&receiving.token);
+        if let Some(connection) = self.connections.get_mut(receiving.connection) {
+            connection.session.close(receiving.stream);
+        }
+        receiving.channel.feeder.push(Delivery::Over(over));
+    }
+
+    /// The control thread could not reach a peer.
+    pub(super) fn dial_failed(&mut self, peer: RemoteAddress, reason: &Arc<str>) {
+        cold_event!(info, %peer, reason = &**reason, "peer not reached");
+        let step = self.peers.failed(peer, self.now);
+        self.step(peer, step);
+    }
+}
+
+/// Why a channel lost its connection.
+pub(super) fn lost(peer: RemoteAddress, reason: &str) -> Cause {
+    Cause::ConnectionLost { peer, reason: reason.into() }
+}
+
+fn consumed(progress: &Progress) -> wire::Consumed {
+    let consumed = progress.consumed;
+    wire::Consumed {
+        records: consumed.amount.records,
+        bytes: consumed.amount.bytes,
+        entries: consumed.entries,
+        aborted: consumed.aborted,
+    }
+}
+
+fn progress(progress: Progress) -> protocol::Progress {
+    protocol::Progress {
+        left: StreamPosition::new(progress.left, progress.consumed.entries),
+        pinned: progress.pinned,
+        consumed: consumed(&progress),
+        priority: progress.priority,
+    }
+}

@@ -1,0 +1,175 @@
+//! The streams that other workers ask for: bound, waiting, acknowledged, over.
+
+use super::connection::Connection;
+use super::core::NetCore;
+use super::serving::{Served, Serving, State, to_wire};
+use crate::doorbell::ReadyNode;
+use crate::error::BindError;
+use crate::inbox::{Inbox, Popped};
+use crate::partition::{BindAnswer, BindOutcome, BoundView, ChannelDescriptor, Location};
+use crate::protocol::{Acked, Outgoing, Violation};
+use crate::subpartition::{Amount, BindRequest, HOLDS, Losses, Source};
+use crate::wire::{self, Ack, Bind, Bound, Close, Frame, Kind, Refused, StreamId, StreamPosition, Waiting};
+use std::sync::Arc;
+
+impl NetCore {
+    pub(super) fn on_bind(&mut self, connection: usize, bind: &Bind) -> Result<(), Violation> {
+        let Some(live) = self.connections.get_mut(connection) else { return Ok(()) };
+        let (serving, bell) = (&mut self.serving, self.endpoint.bell());
+        live.session.on_bind(bind, |index| {
+            let place = serving.vacant_entry();
+            let slot = place.key();
+            place.insert(Serving {
+                connection,
+                stream: StreamId(bind.stream.0.wrapping_add(index)),
+                attempt: bind.attempt,
+                // Slots count from 0: they stay below the tokens of channels.
+                node: ReadyNode::new(bell, slot as u32),
+                is_listed: false,
+                state: State::Asked,
+            });
+            slot
+        })?;
+        for index in 0..bind.count {
+            self.bind_one(connection, bind, index);
+        }
+        self.list(connection);
+        Ok(())
+    }
+
+    fn bind_one(&mut self, connection: usize, bind: &Bind, index: u32) {
+        let stream = StreamId(bind.stream.0.wrapping_add(index));
+        let Some(slot) = self.connections.get(connection).and_then(|live| live.session.get(stream)) else {
+            return;
+        };
+        let Some(serving) = self.serving.get_mut(slot) else { return };
+        let descriptor = ChannelDescriptor {
+            partition: bind.partition,
+            producer_attempt: bind.producer_attempt,
+            subpartition: bind.subpartition.wrapping_add(index),
+            location: Location::Local,
+            secret: bind.secret,
+            layout: bind.layout,
+        };
+        let request = BindRequest::new(bind.attempt, bind.incarnation).holding(HOLDS);
+        let node = serving.node.clone();
+        let inbox = Arc::new(Inbox::new(1, node.clone()));
+        match self.manager.bind(&descriptor, request, &node, &inbox) {
+            Ok(BindOutcome::Bound(bound)) => self.granted(slot, bound, bind.limit),
+            Ok(BindOutcome::Waiting(ticket)) => {
+                serving.state = State::Waiting { _ticket: ticket, inbox, limit: bind.limit };
+                let Some(live) = self.connections.get_mut(connection) else { return };
+                if live.session.answer(stream, Kind::Waiting) {
+                    live.say(&Frame::Waiting(Waiting { stream }));
+                }
+            }
+            Err(error) => self.refused(slot, error),
+        }
+    }
+
+    /// The partition that a stream waited for is here, or will not be.
+    pub(super) fn answered(&mut self, slot: usize) {
+        let Some(serving) = self.serving.get_mut(slot) else { return };
+        let State::Waiting { inbox, limit, .. } = &serving.state else { return };
+        let (limit, connection) = (*limit, serving.connection);
+        let Popped::Item(answer): Popped<BindAnswer> = inbox.pop() else { return };
+        match answer {
+            Ok(bound) => self.granted(slot, bound, limit),
+            Err(error) => self.refused(slot, error),
+        }
+        self.list(connection);
+    }
+
+    fn granted(&mut self, slot: usize, bound: BoundView, limit: StreamPosition) {
+        let Some(serving) = self.serving.get_mut(slot) else { return };
+        let Some(live) = self.connections.get_mut(serving.connection) else { return };
+        let (stream, connection) = (serving.stream, serving.connection);
+        // False: the binder has taken it back, and the view ends here.
+        if !live.session.answer(stream, Kind::Bound) {
+            return;
+        }
+        let BoundView { view, grant, partition } = bound;
+        let source = Source::new(view);
+        let frame = Frame::Bound(Bound {
+            stream,
+            epoch: grant.epoch,
+            incarnation: partition.incarnation,
+            resumed: false,
+            ended: grant.ended,
+            ring_entries: source.ring_entries(),
+            lost: losses(&grant.lost),
+            in_doubt: to_wire(grant.in_doubt),
+            writer_lost: to_wire(grant.writer_lost),
+        });
+        live.say(&frame);
+        let outgoing = Outgoing::new(grant.epoch, limit);
+        serving.state = State::Bound(Box::new(Served::new(source, outgoing, partition)));
+        self.list_stream(slot);
+        self.list(connection);
+    }
+
+    fn refused(&mut self, slot: usize, error: BindError) {
+        let Some(serving) = self.serving.try_remove(slot) else { return };
+        let Some(live) = self.connections.get_mut(serving.connection) else { return };
+        let stream = serving.stream;
+        if live.session.close(stream).is_some() {
+            live.say(&Frame::Refused(Refused { stream, error }));
+        }
+    }
+
+    pub(super) fn on_ack(&mut self, connection: usize, ack: &Ack) -> Result<(), Violation> {
+        let Some(live) = self.connections.get_mut(connection) else { return Ok(()) };
+        let Some(slot) = live.session.find(ack.stream, Kind::Ack)? else { return Ok(()) };
+        let Some(served) = self.serving.get_mut(slot).and_then(Serving::served) else { return Ok(()) };
+        match served.outgoing.on_ack(ack) {
+            Ok(Acked::Fresh(_)) => {}
+            Ok(Acked::Stale) => {
+                live.session.count_stale();
+                return Ok(());
+            }
+            Err(violation) => return Err(live.session.judge(violation)),
+        }
+        // Fenced: the next visit says so.
+        if served.acknowledged() == Ok(true) {
+            let partition = served.partition.clone();
+            partition.acknowledge_end();
+        }
+        self.list_stream(slot);
+        Ok(())
+    }
+
+    /// The consumer has closed its stream in order, and this is its last word.
+    pub(super) fn on_close(&mut self, connection: usize, close: &Close) -> Result<(), Violation> {
+        let Some(live) = self.connections.get_mut(connection) else { return Ok(()) };
+        let Some(slot) = live.session.find(close.stream, Kind::Close)? else { return Ok(()) };
+        if let Some(served) = self.serving.get_mut(slot).and_then(Serving::served) {
+            match served.outgoing.on_close(close) {
+                Ok(Acked::Fresh(_)) => {}
+                Ok(Acked::Stale) => {
+                    live.session.count_stale();
+                    return Ok(());
+                }
+                Err(violation) => return Err(live.session.judge(violation)),
+            }
+            let is_end = served.acknowledged();
+            served.source.close(Amount { records: close.yielded.records, bytes: close.yielded.bytes });
+            if is_end == Ok(true) {
+                served.partition.acknowledge_end();
+            }
+        }
+        live.session.close(close.stream);
+        self.serving.try_remove(slot);
+        Ok(())
+    }
+
+    /// The connection of the stream in this slot, if both are there.
+    pub(super) fn connection_of(&mut self, slot: usize) -> Option<&mut Connection> {
+        let connection = self.serving.get(slot)?.connection;
+        self.connections.get_mut(connection)
+    }
+}
+
+fn losses(lost: &Losses) -> [wire::Amount; wire::LOSSES] {
+    let Losses { discarded, overflowed, aborted, drained, dropped_oldest, skipped, unread } = *lost;
+    [discarded, overflowed, aborted, drained, dropped_oldest, skipped, unread].map(to_wire)
+}

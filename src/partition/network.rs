@@ -1,0 +1,45 @@
+//! How a gate reaches partitions of other workers.
+
+use super::descriptor::ChannelDescriptor;
+use crate::doorbell::ReadyNode;
+use crate::id::RemoteAddress;
+use crate::inbox::Feeder;
+use crate::subpartition::BindRequest;
+use std::fmt;
+use std::sync::Arc;
+use thiserror::Error;
+
+/// What a gate asks for: bind the subpartition that `descriptor` names, and feed what comes of it.
+#[derive(Debug)]
+pub(crate) struct OpenChannel {
+    /// Its location is remote.
+    pub(crate) descriptor: ChannelDescriptor,
+    pub(crate) peer: RemoteAddress,
+    pub(crate) request: BindRequest,
+    /// Stream bytes that may be under way or wait: the initial credit.
+    pub(crate) window: u64,
+    /// Its node is the one that [`Network::node`] gave.
+    pub(crate) feeder: Feeder,
+}
+
+/// Why a channel can't be opened. The gate tells it as a bind that failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub(crate) enum OpenError {
+    /// So many commands wait for the network thread already.
+    #[error("{waiting} commands wait for the network thread")]
+    Full { waiting: usize },
+    /// The network is shutting down.
+    #[error("the network is shutting down")]
+    Shutdown,
+}
+
+/// The network as gates see it: somebody who feeds channels. An opened channel is fed until an
+/// [`Over`](crate::inbox::Over) was pushed, or its task has closed it; a connection that can't be made is
+/// tried again with a pause that the network keeps, whoever asks.
+pub(crate) trait Network: Send + Sync + fmt::Debug {
+    /// A new node of the thread that will feed a channel from `peer`.
+    fn node(&self, peer: &RemoteAddress) -> Arc<ReadyNode>;
+
+    /// Begins to open a channel; never waits. The answer comes through the feeder.
+    fn open(&self, channel: OpenChannel) -> Result<(), OpenError>;
+}

@@ -1,0 +1,200 @@
+//! The network threads of a worker: started, told by the control thread, ended.
+
+use super::StartError;
+use super::control::{Adopted, ControlHandle, DialError, DialQueue, EndpointPort, News};
+use crate::id::RemoteAddress;
+use crate::memory::ReceivePool;
+use crate::metrics::cold_event;
+use crate::net::{self, Command, Dial, Endpoint, Endpoints, NetCore, NetSnapshot, drive};
+use crate::partition::Manager;
+use crate::sync::{Mutex, lock};
+use crate::transport::{self, ArenaShare, Io, UringOptions, ZeroCopy};
+use std::sync::Arc;
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// How the network threads work.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Drive {
+    pub(super) io: Io,
+    pub(super) zero_copy: ZeroCopy,
+    pub(super) threads: u16,
+    /// Receive buffers of each.
+    pub(super) receive_buffers: u32,
+}
+
+/// The fewest receive buffers of a network thread: one being filled, one being read.
+pub(super) const RECEIVE_BUFFERS_LEAST: u32 = 4;
+
+impl Default for Drive {
+    fn default() -> Self {
+        Self { io: Io::Auto, zero_copy: ZeroCopy::Auto, threads: 0, receive_buffers: 16 }
+    }
+}
+
+impl Drive {
+    /// As many threads as were asked for; by default one for every four cores, at least one.
+    pub(super) fn threads(&self) -> u16 {
+        if self.threads > 0 {
+            return self.threads;
+        }
+        let cores = std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get);
+        u16::try_from(cores / 4).unwrap_or(u16::MAX).max(1)
+    }
+}
+
+/// See the module's text.
+#[derive(Debug)]
+pub(super) struct Threads {
+    endpoints: Arc<Endpoints>,
+    running: Mutex<Vec<JoinHandle<()>>>,
+}
+
+impl Threads {
+    /// Starts them all, or none stays.
+    pub(super) fn start(
+        manager: &Arc<Manager>,
+        control: &ControlHandle,
+        settings: Drive,
+    ) -> Result<Self, StartError> {
+        let share = Arc::new(ArenaShare::default());
+        let mut threads = Self { endpoints: Arc::new(Endpoints::default()), running: Mutex::default() };
+        for _ in 0..settings.threads() {
+            if let Err(error) = threads.add(manager, control, settings, &share) {
+                threads.stop(Duration::ZERO);
+                return Err(error);
+            }
+        }
+        Ok(threads)
+    }
+
+    fn add(
+        &mut self,
+        manager: &Arc<Manager>,
+        control: &ControlHandle,
+        settings: Drive,
+        share: &Arc<ArenaShare>,
+    ) -> Result<(), StartError> {
+        let endpoint = Endpoint::new();
+        let number = control.endpoints().add(Arc::new(Port(endpoint.clone())));
+        let Some(number) = number else {
+            return Err(StartError::Network { what: "there are as many endpoints as there can be" });
+        };
+        endpoint.set_number(number);
+        let receive = ReceivePool::new(settings.receive_buffers)?;
+        let dialer = Arc::new(Dialler(control.dials().clone()));
+        let core = NetCore::new(endpoint.clone(), manager.clone(), dialer, receive.clone());
+        let arena = manager.pool().clone();
+        let options =
+            UringOptions { receive, arena, share: share.clone(), zero_copy: settings.zero_copy, lazy: true };
+        let (ready, opened) = sync_channel(1);
+        let builder = std::thread::Builder::new().name(format!("pirn-net-{number}"));
+        let thread = builder.spawn(move || run(core, settings.io, options, &ready));
+        let thread = thread.map_err(StartError::Thread)?;
+        match opened.recv() {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => {
+                control.endpoints().remove(number);
+                drop(thread.join());
+                return Err(error.into());
+            }
+            Err(_) => {
+                let gone = std::io::Error::other("the network thread ended before it began");
+                return Err(StartError::Thread(gone));
+            }
+        }
+        lock(&self.running).push(thread);
+        self.endpoints.add(endpoint);
+        Ok(())
+    }
+
+    /// As gates see them.
+    pub(super) fn network(&self) -> Arc<Endpoints> {
+        self.endpoints.clone()
+    }
+
+    pub(super) fn snapshot(&self) -> NetSnapshot {
+        self.endpoints.snapshot()
+    }
+
+    /// Ends all streams in order, for at most `patience`, and the threads.
+    pub(super) fn stop(&self, patience: Duration) {
+        self.endpoints.stop(patience);
+        let running = std::mem::take(&mut *lock(&self.running));
+        for thread in running {
+            let is_own = thread.thread().id() == std::thread::current().id();
+            if !is_own && thread.join().is_err() {
+                cold_event!(error, "a network thread panicked");
+            }
+        }
+    }
+}
+
+/// The transport is made by the thread that uses it: a ring belongs to its maker.
+fn run(
+    core: NetCore,
+    io: Io,
+    options: UringOptions,
+    ready: &SyncSender<Result<(), transport::TransportError>>,
+) {
+    let (transport, answer) = match transport::open(io, options) {
+        Ok((transport, _)) => (Some(transport), Ok(())),
+        Err(error) => (None, Err(error)),
+    };
+    // Whoever starts the worker waits for it.
+    if ready.send(answer).is_ok()
+        && let Some(transport) = transport
+    {
+        drive(core, transport);
+    }
+}
+
+/// How the control thread reaches a network thread.
+#[derive(Debug)]
+struct Port(Arc<Endpoint>);
+
+impl EndpointPort for Port {
+    fn tell(&self, news: News) -> Result<(), News> {
+        let command = match news {
+            News::Adopt(adopted) => {
+                let Adopted { socket, agreed, peer, dialled } = *adopted;
+                Command::Adopt(Box::new(net::Adopted { socket, agreed, dialled, from: peer }))
+            }
+            News::DialFailed { peer, error } => {
+                Command::DialFailed { peer, reason: error.to_string().into() }
+            }
+            News::ControlLost(worker) => {
+                // Nothing is held back for a data connection that was lost: its channels have been told.
+                cold_event!(debug, worker = %worker, "no control connection");
+                return Ok(());
+            }
+            News::PeerDead(worker, reason) => Command::PeerDead(worker, reason),
+        };
+        match self.0.send(command) {
+            Ok(()) => Ok(()),
+            // It has ended.
+            Err(_) if self.0.is_closed() => Ok(()),
+            Err(Command::Adopt(adopted)) => {
+                let net::Adopted { socket, agreed, dialled, from } = *adopted;
+                Err(News::Adopt(Box::new(Adopted { socket, agreed, peer: from, dialled })))
+            }
+            Err(Command::DialFailed { peer, reason }) => {
+                let error = DialError::Io(std::io::Error::other(String::from(&*reason)));
+                Err(News::DialFailed { peer, error })
+            }
+            Err(Command::PeerDead(worker, reason)) => Err(News::PeerDead(worker, reason)),
+            Err(Command::Open(_) | Command::Stop(_)) => Ok(()),
+        }
+    }
+}
+
+/// How a network thread reaches the control thread.
+#[derive(Debug)]
+struct Dialler(DialQueue);
+
+impl Dial for Dialler {
+    fn dial(&self, peer: RemoteAddress, endpoint: u16) -> bool {
+        self.0.dial(peer, endpoint).is_ok()
+    }
+}

@@ -1,0 +1,74 @@
+//! Records from one worker to another over real sockets.
+
+use pirn::{
+    Attempt, Flush, GateConfig, Incarnation, Io, Item, PartitionConfig, PartitionId, Policies, Worker,
+};
+use std::error::Error;
+use std::thread;
+use std::time::Duration;
+
+fn worker(io: Io) -> Worker {
+    let builder = Worker::builder().listen("127.0.0.1:0".parse().unwrap()).cluster_token([7; 32]).io(io);
+    builder.start().expect("the worker starts")
+}
+
+/// The count and sum of what a gate yields until its end.
+fn read_all(mut gate: pirn::InputGate) -> (u64, u64) {
+    let (mut count, mut sum) = (0, 0_u64);
+    while let Some(item) = gate.next_blocking().expect("no channel fails") {
+        if let Item::Record(record) = item {
+            count += 1;
+            let head = record.as_bytes().first_chunk::<8>().expect("a record has 8 bytes at least");
+            sum = sum.wrapping_add(u64::from_le_bytes(*head));
+        }
+    }
+    (count, sum)
+}
+
+fn pass(io: Io, records: u64, bytes: usize, consumers: u32, flush: Flush) -> Result<(), Box<dyn Error>> {
+    let (here, there) = (worker(io), worker(io));
+    let policies = Policies { flush, ..Policies::default() };
+    let config = PartitionConfig::new(consumers).policies(policies);
+    let mut writer = here.create_partition(PartitionId::default(), Attempt(1), config)?;
+    let readers: Vec<_> = writer
+        .descriptors()
+        .into_iter()
+        .map(|descriptor| {
+            let config = GateConfig::new(Attempt(1), Incarnation::random().unwrap()).channel(descriptor);
+            let gate = there.input_gate(config);
+            thread::spawn(move || read_all(gate))
+        })
+        .collect();
+    let mut record = vec![0; bytes];
+    for number in 0..records {
+        record[..8].copy_from_slice(&number.to_le_bytes());
+        writer.write_blocking((number % u64::from(consumers)) as u32, &record)?;
+    }
+    writer.finish_blocking_timeout(Duration::from_secs(20))?;
+    let (mut count, mut sum) = (0, 0);
+    for reader in readers {
+        let (some, part) = reader.join().expect("no panic");
+        count += some;
+        sum += part;
+    }
+    assert_eq!((count, sum), (records, records * records.saturating_sub(1) / 2));
+    for worker in [here, there] {
+        let last = worker.shutdown(Duration::from_secs(1));
+        assert_eq!(last.lost_wakeups, 0);
+    }
+    Ok(())
+}
+
+#[test]
+fn records_arrive_over_epoll() -> Result<(), Box<dyn Error>> {
+    pass(Io::Epoll, 100_000, 100, 1, Flush::default())?;
+    pass(Io::Epoll, 20_000, 8, 4, Flush::EveryRecord)?;
+    pass(Io::Epoll, 300, 200_000, 2, Flush::WhenFull)
+}
+
+#[test]
+fn records_arrive_over_whatever_the_kernel_has() -> Result<(), Box<dyn Error>> {
+    pass(Io::Auto, 100_000, 100, 1, Flush::default())?;
+    pass(Io::Auto, 20_000, 8, 4, Flush::EveryRecord)?;
+    pass(Io::Auto, 300, 200_000, 2, Flush::WhenFull)
+}
