@@ -87,7 +87,8 @@ pub use subpartition::{
 pub use transport::{Io, TransportError, UnknownIo, ZeroCopy};
 #[cfg(not(loom))]
 pub use worker::{
-    NetworkSnapshot, PeerSnapshot, PeerState, StartError, Worker, WorkerBuilder, WorkerSnapshot,
+    Driver, NetworkSnapshot, PeerSnapshot, PeerState, Reactor, StartError, Worker, WorkerBuilder,
+    WorkerSnapshot,
 };
 pub use writer::{
     Broadcast, Finish, Forward, Hash, Partitioner, Reach, RecordSink, RecordWriter, RoundRobin, SendEvent,

@@ -78,6 +78,11 @@ impl Connection {
         self.agreed.features
     }
 
+    /// Whether channels have something that was not acknowledged.
+    pub(super) fn has_unsaid(&self) -> bool {
+        !self.is_closing && !self.unacknowledged.is_empty()
+    }
+
     /// A frame to go out.
     pub(super) fn say(&mut self, frame: &Frame<'_>) {
         frame.encode(&mut self.control, self.agreed.features);

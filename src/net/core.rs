@@ -7,6 +7,7 @@ use super::batch::Gather;
 use super::connection::Connection;
 use super::endpoint::{CHANNEL_TOKEN, COMMAND_TOKEN, Command, Dial, Endpoint};
 use super::peers::{Peers, Step};
+use super::reactor::Note;
 use super::receiving::{Place, Receiving};
 use super::serving::Serving;
 use super::timers::{Timer, Timers};
@@ -54,6 +55,8 @@ pub(crate) struct NetCore {
     pub(super) batches: Vec<Box<Batch>>,
     /// Grows with everything that takes a slot.
     pub(super) generation: u64,
+    /// Where the thread notes that it has woken itself, if it turns this core for itself.
+    pub(super) note: Option<Arc<Note>>,
     rung: Vec<Arc<ReadyNode>>,
     done: Vec<Completion>,
     stopping: bool,
@@ -85,6 +88,7 @@ impl NetCore {
             acks: Vec::new(),
             batches: Vec::new(),
             generation: 0,
+            note: None,
             rung: Vec::new(),
             done: Vec::new(),
             stopping: false,
@@ -123,9 +127,29 @@ impl NetCore {
         Ok(!(self.stopped || self.stopping && self.connections.is_empty()))
     }
 
+    /// A turn that leaves nothing unsaid: what was received is acknowledged before it returns, since nobody knows
+    /// when the caller comes back.
+    pub(crate) fn turn_through<T: Transport>(
+        &mut self,
+        transport: &mut T,
+        longest: Option<Duration>,
+    ) -> io::Result<bool> {
+        let goes_on = self.turn(transport, longest)?;
+        let unsaid: Vec<_> =
+            self.connections.iter().filter(|(_, live)| live.has_unsaid()).map(|(slot, _)| slot).collect();
+        for slot in unsaid {
+            self.acknowledge(slot, true);
+        }
+        if self.to_send.is_empty() {
+            return Ok(goes_on);
+        }
+        self.turn(transport, Some(Duration::ZERO))
+    }
+
     /// How long the wait may be: not at all when there is something to do.
     fn patience<T: Transport>(&self, transport: &T, longest: Option<Duration>) -> Option<Duration> {
-        if self.stopped || !self.to_send.is_empty() {
+        let is_roused = self.note.as_ref().is_some_and(|note| note.take());
+        if is_roused || self.stopped || !self.to_send.is_empty() {
             return Some(Duration::ZERO);
         }
         let due = self.timers.next().map(|at| at.since(self.now));

@@ -137,34 +137,62 @@ impl Endpoint {
 /// The network threads of a worker, as gates see them: all channels of one peer's endpoint are fed by one thread,
 /// over one connection.
 #[derive(Debug, Default)]
-pub(crate) struct Endpoints(ArcSwap<Vec<Arc<Endpoint>>>);
+pub(crate) struct Endpoints {
+    threads: ArcSwap<Vec<Arc<Endpoint>>>,
+    /// Reactors that tasks turn: gates of other threads are not read by them.
+    reactors: ArcSwap<Vec<Arc<Endpoint>>>,
+}
+
+fn add(all: &ArcSwap<Vec<Arc<Endpoint>>>, endpoint: &Arc<Endpoint>) {
+    all.rcu(|all| {
+        let mut more = Vec::clone(all);
+        more.push(endpoint.clone());
+        more
+    });
+}
 
 impl Endpoints {
-    pub(crate) fn add(&self, endpoint: Arc<Endpoint>) {
-        self.0.rcu(|all| {
-            let mut more = Vec::clone(all);
-            more.push(endpoint.clone());
-            more
+    /// A network thread.
+    pub(crate) fn add(&self, endpoint: &Arc<Endpoint>) {
+        add(&self.threads, endpoint);
+    }
+
+    /// A reactor.
+    pub(crate) fn count(&self, endpoint: &Arc<Endpoint>) {
+        add(&self.reactors, endpoint);
+    }
+
+    /// A reactor is gone.
+    pub(crate) fn forget(&self, endpoint: &Arc<Endpoint>) {
+        self.reactors.rcu(|all| {
+            let others = all.iter().filter(|other| !Arc::ptr_eq(other, endpoint));
+            others.cloned().collect::<Vec<_>>()
         });
     }
 
     fn of(&self, peer: &RemoteAddress) -> Option<Arc<Endpoint>> {
+        // A thread that turns a reactor reads by it.
+        if let Some(own) = super::reactor::own_endpoint() {
+            return Some(own);
+        }
         let hasher: BuildHasherDefault<DefaultHasher> = BuildHasherDefault::new();
         let hash = hasher.hash_one(peer) as usize;
-        let all = self.0.load();
+        let all = self.threads.load();
         all.get(hash.checked_rem(all.len())?).cloned()
     }
 
     /// What all of them have counted together.
     pub(crate) fn snapshot(&self) -> NetSnapshot {
         let mut snapshot = NetSnapshot::default();
-        self.0.load().iter().for_each(|endpoint| endpoint.counts.add_to(&mut snapshot));
+        for endpoint in self.threads.load().iter().chain(self.reactors.load().iter()) {
+            endpoint.counts.add_to(&mut snapshot);
+        }
         snapshot
     }
 
     /// Asks all of them to end their streams in order within `patience`.
     pub(crate) fn stop(&self, patience: Duration) {
-        for endpoint in self.0.load().iter() {
+        for endpoint in self.threads.load().iter() {
             // Closed: it has ended already. A full queue can't last: its thread obeys as long as it lives.
             let mut command = Command::Stop(patience);
             while let Err(back) = endpoint.send(command) {

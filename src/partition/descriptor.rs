@@ -26,12 +26,12 @@ pub(crate) struct Home {
 }
 
 impl Home {
-    /// Where a partition is served: always by the same thread.
-    pub(crate) fn of(&self, partition: PartitionId) -> Location {
+    /// Where a partition is served: by the endpoint given, else always by the same thread.
+    pub(crate) fn of(&self, partition: PartitionId, endpoint: Option<u16>) -> Location {
         let hasher: BuildHasherDefault<DefaultHasher> = BuildHasherDefault::new();
-        let endpoint = hasher.hash_one(partition) % u64::from(self.endpoints.max(1));
         // Less than the number of endpoints, which has 16 bits.
-        Location::Remote(RemoteAddress { socket: self.socket, endpoint: endpoint as u16 })
+        let chosen = (hasher.hash_one(partition) % u64::from(self.endpoints.max(1))) as u16;
+        Location::Remote(RemoteAddress { socket: self.socket, endpoint: endpoint.unwrap_or(chosen) })
     }
 }
 

@@ -131,10 +131,22 @@ impl Manager {
         config: PartitionConfig,
         secret: BindSecret,
     ) -> Result<WriterParts, CreateError> {
+        self.create_at(id, attempt, config, secret, None)
+    }
+
+    /// As [`Manager::create`], to be served by this endpoint.
+    pub(crate) fn create_at(
+        &self,
+        id: PartitionId,
+        attempt: Attempt,
+        config: PartitionConfig,
+        secret: BindSecret,
+        endpoint: Option<u16>,
+    ) -> Result<WriterParts, CreateError> {
         lock(&self.registry).may_create(id, attempt)?;
         let parts = {
             let home = *lock(&self.home);
-            let location = home.map_or(Location::Local, |home| home.of(id));
+            let location = home.map_or(Location::Local, |home| home.of(id, endpoint));
             Partition::create(&self.pool, self.me.clone(), id, attempt, config, secret, location)?
         };
         let mut registry = lock(&self.registry);

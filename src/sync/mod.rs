@@ -54,6 +54,11 @@ mod primitives {
 pub(crate) use cell::Exclusive;
 pub(crate) use crossbeam_utils::CachePadded;
 pub(crate) use park::Parker;
+#[cfg(not(loom))]
+pub(crate) use park::{Turn, set_turn, turn_now};
+/// A model's threads turn nothing.
+#[cfg(loom)]
+pub(crate) fn turn_now() {}
 pub(crate) use primitives::*;
 #[cfg(not(loom))]
 pub(crate) use queue::Queue;

@@ -1,9 +1,12 @@
-//! Putting the calling thread to sleep until its waker is woken.
+//! Putting the calling thread to sleep until its waker is woken, or having it turn its reactor meanwhile.
 
 use super::thread;
 use std::sync::Arc;
 use std::task::{Wake, Waker};
 use std::time::Duration;
+
+#[cfg(not(loom))]
+pub(crate) use turned::{Turn, set_turn, turn_now};
 
 /// The waker of one thread, for calls that block it.
 ///
@@ -12,6 +15,9 @@ use std::time::Duration;
 #[derive(Debug)]
 pub(crate) struct Parker {
     thread: thread::ThreadId,
+    /// Which reactor the thread turns instead of sleeping.
+    #[cfg(not(loom))]
+    turn: Option<u64>,
     waker: Waker,
 }
 
@@ -31,11 +37,24 @@ impl Parker {
     /// The calling thread's.
     pub(crate) fn current() -> Self {
         let thread = thread::current();
-        Self { thread: thread.id(), waker: Waker::from(Arc::new(Unpark(thread))) }
+        #[cfg(not(loom))]
+        if let Some((turn, waker)) = turned::current() {
+            return Self { thread: thread.id(), turn: Some(turn), waker };
+        }
+        Self {
+            thread: thread.id(),
+            #[cfg(not(loom))]
+            turn: None,
+            waker: Waker::from(Arc::new(Unpark(thread))),
+        }
     }
 
     /// Whether this is the calling thread's.
     pub(crate) fn is_current(&self) -> bool {
+        #[cfg(not(loom))]
+        if self.turn != turned::number() {
+            return false;
+        }
         self.thread == thread::current().id()
     }
 
@@ -46,6 +65,10 @@ impl Parker {
     /// Sleeps until the waker is woken or `timeout` is over.
     pub(crate) fn park(&self, timeout: Option<Duration>) {
         debug_assert!(self.is_current());
+        #[cfg(not(loom))]
+        if self.turn.is_some() {
+            return turned::turn(timeout);
+        }
         // A model has no time: whatever is waited for must come.
         #[cfg(not(loom))]
         if let Some(timeout) = timeout {
@@ -53,5 +76,69 @@ impl Parker {
         }
         let _ = timeout;
         thread::park();
+    }
+}
+
+/// Threads that turn a reactor while they wait.
+#[cfg(not(loom))]
+mod turned {
+    use std::cell::{Cell, RefCell};
+    use std::rc::Rc;
+    use std::task::Waker;
+    use std::time::Duration;
+
+    /// What a thread turns instead of sleeping.
+    pub(crate) trait Turn {
+        /// Ends a turn that waits.
+        fn waker(&self) -> Waker;
+
+        /// Does what there is to do, and waits for more until the waker is woken or `timeout` is over.
+        fn turn(&self, timeout: Option<Duration>);
+    }
+
+    thread_local! {
+        static TURN: RefCell<Option<Rc<dyn Turn>>> = const { RefCell::new(None) };
+        /// Which one it is; 0 while there is none.
+        static NUMBER: Cell<u64> = const { Cell::new(0) };
+        static LAST: Cell<u64> = const { Cell::new(0) };
+    }
+
+    /// From now on blocking calls of this thread turn `turn`, or sleep again. False if there is one already.
+    pub(crate) fn set_turn(turn: Option<Rc<dyn Turn>>) -> bool {
+        if turn.is_some() && NUMBER.get() != 0 {
+            return false;
+        }
+        NUMBER.set(0);
+        if turn.is_some() {
+            LAST.set(LAST.get() + 1);
+            NUMBER.set(LAST.get());
+        }
+        let old = TURN.replace(turn);
+        drop(old);
+        true
+    }
+
+    pub(super) fn number() -> Option<u64> {
+        Some(NUMBER.get()).filter(|number| *number != 0)
+    }
+
+    pub(super) fn current() -> Option<(u64, Waker)> {
+        let turn = TURN.with_borrow(Clone::clone)?;
+        Some((NUMBER.get(), turn.waker()))
+    }
+
+    pub(super) fn turn(timeout: Option<Duration>) {
+        // Not borrowed meanwhile: a turn may wake, and a waker may ask.
+        if let Some(turn) = TURN.with_borrow(Clone::clone) {
+            turn.turn(timeout);
+        }
+    }
+
+    /// Sends what this thread has published, if it turns a reactor; never waits.
+    #[inline]
+    pub(crate) fn turn_now() {
+        if NUMBER.get() != 0 {
+            turn(Some(Duration::ZERO));
+        }
     }
 }

@@ -5,13 +5,16 @@ mod clock;
 mod control;
 mod liveness;
 mod network;
+mod reactor;
 mod settings;
 mod snapshot;
 #[cfg(all(test, not(loom)))]
 mod tests;
 mod threads;
 
+pub use reactor::Reactor;
 pub use snapshot::{NetworkSnapshot, PeerSnapshot, PeerState, WorkerSnapshot};
+pub use threads::Driver;
 
 use crate::clock::Clock;
 use crate::error::Cause;
@@ -19,6 +22,7 @@ use crate::gate::{GateConfig, InputGate};
 use crate::id::{Attempt, BindSecret, JobId, PartitionId};
 use crate::memory::{Census, MemoryConfig, MemoryError, SegmentPool};
 use crate::metrics::cold_event;
+use crate::net;
 use crate::partition::{CreateError, Home, Manager, Network, PartitionConfig, WaitLimits};
 use crate::sync::{Mutex, lock};
 use crate::transport::TransportError;
@@ -79,6 +83,12 @@ pub enum StartError {
     /// The transport of a network thread.
     #[error(transparent)]
     Transport(#[from] TransportError),
+    /// A thread turns one reactor at most.
+    #[error("this thread has a reactor already; drop it first, or make the other one on another thread")]
+    HasReactor,
+    /// Reactors are for sockets.
+    #[error("this worker has no network to turn a reactor for; give its builder an address with `listen`")]
+    NoNetwork,
     /// What the control thread needs of the operating system.
     #[error("the control thread lacks what it needs: {0}; raise the limit of open files")]
     Poll(std::io::Error),
@@ -157,7 +167,8 @@ impl Worker {
             None => BindSecret::random()
                 .map_err(|error| CreateError::Config { what: format!("no random secret: {error}") })?,
         };
-        let parts = self.0.manager.create(partition, attempt, config, secret)?;
+        let endpoint = net::own_endpoint().map(|endpoint| endpoint.number());
+        let parts = self.0.manager.create_at(partition, attempt, config, secret, endpoint)?;
         Ok(RecordWriter::new(parts, self.0.manager.clock().clone()))
     }
 
@@ -166,6 +177,20 @@ impl Worker {
     pub fn input_gate(&self, config: GateConfig) -> InputGate {
         let network = self.0.threads.as_ref().map(|threads| threads.network() as Arc<dyn Network>);
         InputGate::with_network(self.0.manager.clone(), network, config)
+    }
+
+    /// A reactor for the calling thread, which turns it itself: by [`Reactor::turn`], and in every call of this
+    /// library that blocks. While it lives, partitions that the thread creates are served by it, and its gates'
+    /// remote channels are read by it, whatever the worker's [`Driver`].
+    ///
+    /// # Errors
+    /// The worker doesn't listen, the thread has a reactor, or the transport or its memory can't be had.
+    pub fn reactor(&self) -> Result<Reactor, StartError> {
+        let (Some(control), Some(threads)) = (&self.0.network, &self.0.threads) else {
+            return Err(StartError::NoNetwork);
+        };
+        let (turned, endpoints) = threads.reactor(&self.0.manager, control)?;
+        Ok(Reactor::new(turned, endpoints, control.endpoints().clone()))
     }
 
     /// Ends an attempt of a partition at once. False if it isn't here.

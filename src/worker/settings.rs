@@ -4,7 +4,7 @@ use super::WorkerBuilder;
 use crate::memory::MemoryConfig;
 use crate::transport::{Io, ZeroCopy};
 use crate::wire::Token;
-use crate::worker::threads::RECEIVE_BUFFERS_LEAST;
+use crate::worker::threads::{Driver, RECEIVE_BUFFERS_LEAST};
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -97,17 +97,14 @@ impl WorkerBuilder {
         self
     }
 
-    /// How many network threads there are; 0 for the default: one for every four cores, at least one.
-    ///
-    /// Each costs a thread, a ring or a poll, and [`receive_buffers`](Self::receive_buffers). The channels between
-    /// one network thread here and one there share a connection.
+    /// Who turns the sockets. Default: [`Driver::Threads`] with one for every four cores, at least one.
     #[must_use]
-    pub fn network_threads(mut self, threads: u16) -> Self {
-        self.drive.threads = threads;
+    pub fn driver(mut self, driver: Driver) -> Self {
+        self.drive.driver = driver;
         self
     }
 
-    /// How many receive buffers each network thread has, of 528 KiB each; at least 4. Default: 16. Pages become
+    /// How many receive buffers each network thread or reactor has, of 528 KiB each; at least 4. Default: 16. Pages become
     /// resident when they are first used, and as few buffers are used as serve.
     ///
     /// Records are read where they lie while more than half of the buffers are free; what comes beyond that is

@@ -5,7 +5,7 @@ use super::control::{Adopted, ControlHandle, DialError, DialQueue, EndpointPort,
 use crate::id::RemoteAddress;
 use crate::memory::ReceivePool;
 use crate::metrics::cold_event;
-use crate::net::{self, Command, Dial, Endpoint, Endpoints, NetCore, NetSnapshot, drive};
+use crate::net::{self, Command, Dial, Endpoint, Endpoints, NetCore, NetSnapshot, Turned, drive};
 use crate::partition::Manager;
 use crate::sync::{Mutex, lock};
 use crate::transport::{self, ArenaShare, Io, UringOptions, ZeroCopy};
@@ -14,12 +14,30 @@ use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+/// Who turns the sockets of a worker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Driver {
+    /// So many network threads; 0 for one for every four cores, at least one. The channels between one of them
+    /// here and one there share a connection. Each costs a thread, a ring or a poll, and its receive buffers.
+    Threads(u16),
+    /// None: tasks turn reactors of their own ([`Worker::reactor`](crate::Worker::reactor)). A hop less each way,
+    /// for few cores; a task that stays away from its reactor keeps its peers waiting.
+    Caller,
+}
+
+impl Default for Driver {
+    fn default() -> Self {
+        Self::Threads(0)
+    }
+}
+
 /// How the network threads work.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Drive {
     pub(super) io: Io,
     pub(super) zero_copy: ZeroCopy,
-    pub(super) threads: u16,
+    pub(super) driver: Driver,
     /// Receive buffers of each.
     pub(super) receive_buffers: u32,
 }
@@ -29,15 +47,17 @@ pub(super) const RECEIVE_BUFFERS_LEAST: u32 = 4;
 
 impl Default for Drive {
     fn default() -> Self {
-        Self { io: Io::Auto, zero_copy: ZeroCopy::Auto, threads: 0, receive_buffers: 16 }
+        Self { io: Io::Auto, zero_copy: ZeroCopy::Auto, driver: Driver::default(), receive_buffers: 16 }
     }
 }
 
 impl Drive {
-    /// As many threads as were asked for; by default one for every four cores, at least one.
+    /// How many threads that makes.
     pub(super) fn threads(&self) -> u16 {
-        if self.threads > 0 {
-            return self.threads;
+        match self.driver {
+            Driver::Caller => return 0,
+            Driver::Threads(0) => {}
+            Driver::Threads(threads) => return threads,
         }
         let cores = std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get);
         u16::try_from(cores / 4).unwrap_or(u16::MAX).max(1)
@@ -49,6 +69,8 @@ impl Drive {
 pub(super) struct Threads {
     endpoints: Arc<Endpoints>,
     running: Mutex<Vec<JoinHandle<()>>>,
+    settings: Drive,
+    share: Arc<ArenaShare>,
 }
 
 impl Threads {
@@ -58,10 +80,10 @@ impl Threads {
         control: &ControlHandle,
         settings: Drive,
     ) -> Result<Self, StartError> {
-        let share = Arc::new(ArenaShare::default());
-        let mut threads = Self { endpoints: Arc::new(Endpoints::default()), running: Mutex::default() };
+        let (endpoints, running) = (Arc::default(), Mutex::default());
+        let threads = Self { endpoints, running, settings, share: Arc::default() };
         for _ in 0..settings.threads() {
-            if let Err(error) = threads.add(manager, control, settings, &share) {
+            if let Err(error) = threads.add(manager, control) {
                 threads.stop(Duration::ZERO);
                 return Err(error);
             }
@@ -69,28 +91,56 @@ impl Threads {
         Ok(threads)
     }
 
-    fn add(
-        &mut self,
+    /// A core for a new endpoint, and what its transport is made with.
+    fn core(
+        &self,
         manager: &Arc<Manager>,
         control: &ControlHandle,
-        settings: Drive,
-        share: &Arc<ArenaShare>,
-    ) -> Result<(), StartError> {
+    ) -> Result<(NetCore, UringOptions, Arc<Endpoint>), StartError> {
         let endpoint = Endpoint::new();
         let number = control.endpoints().add(Arc::new(Port(endpoint.clone())));
         let Some(number) = number else {
             return Err(StartError::Network { what: "there are as many endpoints as there can be" });
         };
         endpoint.set_number(number);
-        let receive = ReceivePool::new(settings.receive_buffers)?;
+        let receive = ReceivePool::new(self.settings.receive_buffers)?;
         let dialer = Arc::new(Dialler(control.dials().clone()));
         let core = NetCore::new(endpoint.clone(), manager.clone(), dialer, receive.clone());
         let arena = manager.pool().clone();
-        let options =
-            UringOptions { receive, arena, share: share.clone(), zero_copy: settings.zero_copy, lazy: true };
+        let (share, zero_copy) = (self.share.clone(), self.settings.zero_copy);
+        Ok((core, UringOptions { receive, arena, share, zero_copy, lazy: true }, endpoint))
+    }
+
+    /// A reactor for the thread that calls.
+    pub(super) fn reactor(
+        &self,
+        manager: &Arc<Manager>,
+        control: &ControlHandle,
+    ) -> Result<(Turned, Arc<Endpoints>), StartError> {
+        let (core, options, endpoint) = self.core(manager, control)?;
+        let number = endpoint.number();
+        let made = transport::open(self.settings.io, options).map_err(StartError::from);
+        let turned = made.and_then(|(transport, _)| {
+            Turned::new(core, transport, endpoint.clone()).ok_or(StartError::HasReactor)
+        });
+        match turned {
+            Ok(turned) => {
+                self.endpoints.count(&endpoint);
+                Ok((turned, self.endpoints.clone()))
+            }
+            Err(error) => {
+                control.endpoints().remove(number);
+                Err(error)
+            }
+        }
+    }
+
+    fn add(&self, manager: &Arc<Manager>, control: &ControlHandle) -> Result<(), StartError> {
+        let (core, options, endpoint) = self.core(manager, control)?;
+        let (number, io) = (endpoint.number(), self.settings.io);
         let (ready, opened) = sync_channel(1);
         let builder = std::thread::Builder::new().name(format!("pirn-net-{number}"));
-        let thread = builder.spawn(move || run(core, settings.io, options, &ready));
+        let thread = builder.spawn(move || run(core, io, options, &ready));
         let thread = thread.map_err(StartError::Thread)?;
         match opened.recv() {
             Ok(Ok(())) => {}
@@ -105,7 +155,7 @@ impl Threads {
             }
         }
         lock(&self.running).push(thread);
-        self.endpoints.add(endpoint);
+        self.endpoints.add(&endpoint);
         Ok(())
     }
 

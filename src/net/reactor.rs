@@ -1,0 +1,133 @@
+//! A core that the task's own thread turns: no hop between the task and its sockets.
+//!
+//! While a thread has a reactor, its blocking calls turn it instead of sleeping, its partitions are served by it,
+//! and its gates read by it. One reactor a thread.
+
+use super::core::NetCore;
+use super::endpoint::Endpoint;
+use crate::metrics::cold_event;
+use crate::sync::{AtomicBool, Ordering, Turn, set_turn};
+use crate::transport::{AnyTransport, Transport};
+use std::cell::RefCell;
+use std::io;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Wake, Waker};
+use std::thread::{self, ThreadId};
+use std::time::Duration;
+
+thread_local! {
+    static ENDPOINT: RefCell<Option<Arc<Endpoint>>> = const { RefCell::new(None) };
+}
+
+/// The endpoint of the reactor that this thread turns, if it does.
+pub(crate) fn own_endpoint() -> Option<Arc<Endpoint>> {
+    ENDPOINT.with_borrow(Clone::clone)
+}
+
+/// See the module's text. Registered for its thread until it is dropped.
+pub(crate) struct Turned {
+    shared: Rc<Shared>,
+    endpoint: Arc<Endpoint>,
+}
+
+struct Shared {
+    core: RefCell<Option<(NetCore, AnyTransport)>>,
+    waker: Waker,
+}
+
+/// A wake-up by the thread itself costs a note, not a system call.
+#[derive(Debug)]
+pub(super) struct Note {
+    thread: ThreadId,
+    is_set: AtomicBool,
+    wakes: Waker,
+}
+
+impl Note {
+    /// Whether the thread has woken itself since this was asked last.
+    pub(super) fn take(&self) -> bool {
+        self.is_set.swap(false, Ordering::Relaxed) // Relaxed: this thread's own
+    }
+}
+
+impl Wake for Note {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        if thread::current().id() == self.thread {
+            self.is_set.store(true, Ordering::Relaxed); // Relaxed: read by the same thread
+        } else {
+            self.wakes.wake_by_ref();
+        }
+    }
+}
+
+impl Turned {
+    /// `None` if this thread has one already.
+    pub(crate) fn new(mut core: NetCore, transport: AnyTransport, endpoint: Arc<Endpoint>) -> Option<Self> {
+        let thread = thread::current().id();
+        let wakes = transport.waker().clone();
+        let note = Arc::new(Note { thread, is_set: AtomicBool::new(false), wakes });
+        core.note = Some(note.clone());
+        let shared =
+            Rc::new(Shared { core: RefCell::new(Some((core, transport))), waker: Waker::from(note) });
+        if !set_turn(Some(shared.clone())) {
+            return None;
+        }
+        ENDPOINT.set(Some(endpoint.clone()));
+        Some(Self { shared, endpoint })
+    }
+
+    pub(crate) fn waker(&self) -> &Waker {
+        &self.shared.waker
+    }
+
+    /// One turn. False when the end has come.
+    pub(crate) fn turn(&self, timeout: Option<Duration>) -> io::Result<bool> {
+        self.shared.turn_once(timeout)
+    }
+
+    pub(crate) fn endpoint(&self) -> &Arc<Endpoint> {
+        &self.endpoint
+    }
+}
+
+impl Shared {
+    fn turn_once(&self, timeout: Option<Duration>) -> io::Result<bool> {
+        // Asked for by what a turn has woken: the turn under way does it.
+        let Ok(mut core) = self.core.try_borrow_mut() else { return Ok(true) };
+        let Some((core, transport)) = &mut *core else { return Ok(false) };
+        core.turn_through(transport, timeout)
+    }
+}
+
+impl Turn for Shared {
+    fn waker(&self) -> Waker {
+        self.waker.clone()
+    }
+
+    fn turn(&self, timeout: Option<Duration>) {
+        if let Err(error) = self.turn_once(timeout) {
+            cold_event!(error, %error, "a reactor can't go on: its transport failed");
+            // Its channels learn that nobody feeds them any more, and whoever waits for them looks again.
+            drop(self.core.take());
+        }
+    }
+}
+
+impl Drop for Turned {
+    fn drop(&mut self) {
+        ENDPOINT.set(None);
+        set_turn(None);
+        drop(self.shared.core.take());
+    }
+}
+
+impl std::fmt::Debug for Turned {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Turned").field("endpoint", &self.endpoint.number()).finish_non_exhaustive()
+    }
+}

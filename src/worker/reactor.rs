@@ -1,0 +1,57 @@
+//! The handle of a reactor that a task's thread turns.
+
+use super::control::Endpoints as Ports;
+use crate::net::{Command, Endpoints, Turned};
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How long a reactor that is dropped may take to say its last words.
+const LAST_WORDS: Duration = Duration::from_millis(10);
+
+/// Turns the sockets of the calling thread's tasks: made by [`Worker::reactor`](crate::Worker::reactor), not `Send`.
+///
+/// Blocking calls of gates and writers on this thread turn it while they wait. A task that does neither for long
+/// calls [`Reactor::turn`] in between: while it doesn't, nothing is received and nothing is sent, and the other ends
+/// of its connections see a peer that is slow.
+///
+/// Dropping it closes its channels in order and its connections.
+#[derive(Debug)]
+pub struct Reactor {
+    turned: Turned,
+    endpoints: Arc<Endpoints>,
+    ports: Arc<Ports>,
+}
+
+impl Reactor {
+    pub(super) fn new(turned: Turned, endpoints: Arc<Endpoints>, ports: Arc<Ports>) -> Self {
+        Self { turned, endpoints, ports }
+    }
+
+    /// Sends what there is to send, receives what has come, and waits for more until something comes or `timeout`
+    /// is over; not at all with zero, and without limit with `None`.
+    ///
+    /// # Errors
+    /// The transport can't go on: the reactor is of no use any more.
+    pub fn turn(&self, timeout: Option<Duration>) -> io::Result<()> {
+        self.turned.turn(timeout).map(drop)
+    }
+
+    /// Which of the worker's endpoints this is: descriptors of the thread's partitions name it.
+    #[must_use]
+    pub fn endpoint(&self) -> u16 {
+        self.turned.endpoint().number()
+    }
+}
+
+impl Drop for Reactor {
+    fn drop(&mut self) {
+        let endpoint = self.turned.endpoint();
+        self.ports.remove(endpoint.number());
+        if endpoint.send(Command::Stop(LAST_WORDS)).is_ok() {
+            // Ends by itself: after `LAST_WORDS` at the latest, or when the transport fails.
+            while let Ok(true) = self.turned.turn(Some(LAST_WORDS)) {}
+        }
+        self.endpoints.forget(endpoint);
+    }
+}
