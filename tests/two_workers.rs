@@ -1,7 +1,7 @@
 //! Records from one worker to another over real sockets.
 
 use pirn::{
-    Attempt, Flush, GateConfig, Incarnation, Io, Item, PartitionConfig, PartitionId, Policies, Worker,
+    Attempt, Driver, Flush, GateConfig, Incarnation, Io, Item, PartitionConfig, PartitionId, Policies, Worker,
 };
 use std::error::Error;
 use std::thread;
@@ -71,4 +71,56 @@ fn records_arrive_over_whatever_the_kernel_has() -> Result<(), Box<dyn Error>> {
     pass(Io::Auto, 100_000, 100, 1, Flush::default())?;
     pass(Io::Auto, 20_000, 8, 4, Flush::EveryRecord)?;
     pass(Io::Auto, 300, 200_000, 2, Flush::WhenFull)
+}
+
+/// Both tasks turn the sockets themselves, each on its own thread.
+fn pass_by_reactors(
+    io: Io,
+    records: u64,
+    bytes: usize,
+    flush: Flush,
+) -> Result<(), Box<dyn Error + Send + Sync>> {
+    let start = || {
+        let builder = Worker::builder().listen("127.0.0.1:0".parse().unwrap()).cluster_token([7; 32]);
+        builder.io(io).driver(Driver::Caller).start().expect("the worker starts")
+    };
+    let (here, there) = (start(), start());
+    let (tell, told) = std::sync::mpsc::channel();
+    let producer = thread::spawn(move || -> Result<(), Box<dyn Error + Send + Sync>> {
+        let reactor = here.reactor()?;
+        let config = PartitionConfig::new(1).policies(Policies { flush, ..Policies::default() });
+        let mut writer = here.create_partition(PartitionId::default(), Attempt(1), config)?;
+        tell.send(writer.descriptor(0).to_bytes())?;
+        let mut record = vec![0; bytes];
+        for number in 0..records {
+            record[..8].copy_from_slice(&number.to_le_bytes());
+            writer.write_blocking(0, &record)?;
+        }
+        writer.finish_blocking_timeout(Duration::from_secs(20))?;
+        drop(reactor);
+        assert_eq!(here.shutdown(Duration::from_secs(1)).lost_wakeups, 0);
+        Ok(())
+    });
+    let reactor = there.reactor()?;
+    assert!(there.reactor().is_err(), "one reactor a thread");
+    let descriptor = pirn::ChannelDescriptor::from_bytes(&told.recv()?)?;
+    let config = GateConfig::new(Attempt(1), Incarnation::random()?).channel(descriptor);
+    let sums = read_all(there.input_gate(config));
+    assert_eq!(sums, (records, records * records.saturating_sub(1) / 2));
+    // The gate has closed its channel: what is to be said of that goes out.
+    reactor.turn(Some(Duration::ZERO))?;
+    producer.join().expect("no panic")?;
+    drop(reactor);
+    assert_eq!(there.shutdown(Duration::from_secs(1)).lost_wakeups, 0);
+    Ok(())
+}
+
+#[test]
+fn tasks_turn_their_own_sockets() -> Result<(), Box<dyn Error + Send + Sync>> {
+    for io in [Io::Epoll, Io::Auto] {
+        pass_by_reactors(io, 100_000, 100, Flush::default())?;
+        pass_by_reactors(io, 5_000, 8, Flush::EveryRecord)?;
+        pass_by_reactors(io, 100, 200_000, Flush::WhenFull)?;
+    }
+    Ok(())
 }

@@ -3,16 +3,21 @@
 use super::{Partitioner, Reach, RecordWriter, Target, WaitError, Written};
 use crate::error::WriteError;
 use crate::event::{Event, PriorityEvent};
+use crate::sync::turn_now;
 use std::time::Duration;
 
 impl RecordWriter {
-    /// Writes a record, and blocks the thread while there is no room for it.
+    /// Writes a record, and blocks the thread while there is no room for it. Under `Flush::EveryRecord` a thread
+    /// that turns a [`Reactor`](crate::Reactor) turns it once, so that the record is sent.
     ///
     /// # Errors
     /// As [`RecordWriter::poll_write`].
     #[inline]
     pub fn write_blocking(&mut self, target: u32, record: &[u8]) -> Result<Written, WriteError> {
         if self.write_short(target, record) {
+            if self.flushes_each {
+                turn_now();
+            }
             return Ok(Written::Queued);
         }
         self.write_parked(target, record)
@@ -119,6 +124,10 @@ impl RecordWriter {
     fn write_parked(&mut self, target: u32, record: &[u8]) -> Result<Written, WriteError> {
         self.begin(target, record.len())?;
         let mut source = record;
-        self.park(|writer, cx| writer.poll_write(cx, target, &mut source))
+        let written = self.park(|writer, cx| writer.poll_write(cx, target, &mut source));
+        if self.flushes_each {
+            turn_now();
+        }
+        written
     }
 }

@@ -43,6 +43,8 @@ use crate::clock::Clock;
 use crate::error::WriteError;
 use crate::memory::SegmentCache;
 use crate::partition::{Partition, WriterParts};
+use crate::subpartition::Flush;
+use crate::sync::turn_now;
 use bytes::Buf;
 use lane::Lane;
 use std::sync::Arc;
@@ -85,6 +87,8 @@ pub struct RecordWriter {
     unrung: Vec<u32>,
     cache: SegmentCache,
     record_bytes_max: usize,
+    /// `Flush::EveryRecord`: calls that may block also send, where the thread does that itself.
+    flushes_each: bool,
     broadcast: broadcast::State,
     /// A priority event on its way to all.
     priority: broadcast::Todo<crate::event::PriorityEvent>,
@@ -102,6 +106,7 @@ impl RecordWriter {
             unrung: Vec::with_capacity(count),
             cache,
             record_bytes_max: partition.config.record_limit(),
+            flushes_each: partition.config.policy().flush == Flush::EveryRecord,
             broadcast: broadcast::State::new(count, shared::SharedFill::new(pool, broadcast)),
             priority: broadcast::Todo::new(count),
             waits: waits::Waits::new(partition.waiter().clone(), clock),
@@ -141,12 +146,16 @@ impl RecordWriter {
 
     /// Tells the readers of everything that was written and not told yet. Wakes nobody twice for the same
     /// bytes. Needed under `Flush::WhenFull` only; under the others it spares what is left of the interval.
+    ///
+    /// On a thread that turns a [`Reactor`](crate::Reactor) it turns it once, without waiting: what was written for
+    /// other workers is handed to their sockets.
     pub fn flush(&mut self) {
         for target in self.unrung.drain(..) {
             if let Some(lane) = self.lanes.get_mut(target as usize) {
                 lane.ring();
             }
         }
+        turn_now();
     }
 
     /// The hot path: a short record to where the last one went, when nothing else is under way.
