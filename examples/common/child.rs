@@ -117,11 +117,11 @@ impl Parent {
     }
 }
 
-/// Ends this process, and with it its children, after `longest`: a hang shall be an error.
-pub(crate) fn limit(longest: Duration) {
+/// Ends this process, and with it its children, after `longest`: a hang shall be an error, and `picture` say where.
+pub(crate) fn limit(longest: Duration, picture: impl FnOnce() -> String + Send + 'static) {
     thread::spawn(move || {
         thread::sleep(longest);
-        fail(format!("not done after {longest:?}"))
+        fail(format!("not done after {longest:?}. {}", picture()))
     });
 }
 

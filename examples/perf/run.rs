@@ -15,7 +15,7 @@ use std::time::Duration;
 
 const WARM_UP: Duration = Duration::from_millis(600);
 /// What a run may take beside warm-up and measurement.
-const SLACK: Duration = Duration::from_secs(45);
+const SLACK: Duration = Duration::from_secs(4);
 const SHUTDOWN: Duration = Duration::from_secs(1);
 
 /// What is measured.
@@ -93,17 +93,13 @@ impl Job {
             Self::Latency(options) => options.seconds,
         }
     }
-
-    fn limit(&self) -> Duration {
-        WARM_UP + self.seconds() + SLACK
-    }
 }
 
 /// Runs a job to its end.
 pub(crate) fn run(job: &Job) -> Result<Outcome, AnyError> {
-    child::limit(job.limit());
     let cluster = if job.path().local { None } else { Some(Cluster::new(job.path().io)?) };
     let worker = plane::start(job.path(), cluster.as_ref(), producers::segments(job))?;
+    limit(job, &worker);
     let (producers, channels) = Producers::start(&worker, job)?;
     let mut readers = Readers::start(&worker, job, cluster, channels)?;
     readers.wait_bound()?;
@@ -129,9 +125,9 @@ pub(crate) fn run(job: &Job) -> Result<Outcome, AnyError> {
 pub(crate) fn consume() -> Result<(), AnyError> {
     let parent = Parent::attach();
     let Begin { job, cluster, channels } = parent.receive()?;
-    child::limit(job.limit());
     let channels = channels.iter().map(|channels| network::unpack(channels)).collect::<Result<_, _>>()?;
     let worker = plane::start(job.path(), Some(&cluster), 0)?;
+    limit(&job, &worker);
     let consumers = Consumers::start(&worker, &job, channels);
     consumers.wait_bound();
     parent.send(&())?;
@@ -142,6 +138,11 @@ pub(crate) fn consume() -> Result<(), AnyError> {
     parent.send(&(begin, last))?;
     parent.send(&consumers.finish()?)?;
     end(&worker)
+}
+
+fn limit(job: &Job, worker: &Worker) {
+    let worker = worker.clone();
+    child::limit(WARM_UP + job.seconds() + SLACK, move || format!("{:?}", worker.snapshot()));
 }
 
 fn end(worker: &Worker) -> Result<(), AnyError> {

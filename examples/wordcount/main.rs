@@ -55,7 +55,7 @@ struct Arguments {
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    child::limit(LIMIT);
+    child::limit(LIMIT, String::new);
     let outcome = if arguments.consume { processes::consume().map(|()| true) } else { run(&arguments) };
     match outcome {
         Ok(true) => ExitCode::SUCCESS,

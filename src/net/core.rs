@@ -109,6 +109,8 @@ impl NetCore {
         self.now = self.manager.clock().now();
         self.listen(transport);
         self.look_at_clock(transport);
+        // What a ring just made due: nothing else may wake this thread, since the producer waits for it.
+        self.acknowledge_due();
         self.send(transport);
         let timeout = self.patience(transport, longest);
         let mut done = std::mem::take(&mut self.done);
