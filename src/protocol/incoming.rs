@@ -190,7 +190,7 @@ impl Incoming {
     ///
     /// Due is: anything new if `force` (another frame goes out, or the caller's turn ends), half a window of
     /// credit or half of the events', received by a quarter of the window or of the sender's ring, the end
-    /// of the partition, and anything new but credit after [`ACK_DELAY`].
+    /// of the partition, and anything new but credit for bytes after [`ACK_DELAY`].
     pub(crate) fn acknowledgement(&mut self, progress: &Progress, now: Moment, force: bool) -> Option<Ack> {
         if self.suspended {
             return None;
@@ -199,9 +199,11 @@ impl Incoming {
         let credit = limit.bytes - self.limit.bytes;
         let event_credit = limit.entries - self.limit.entries;
         let tell = Told { received: self.at, consumed: progress.consumed, priority: progress.priority };
-        if tell != self.told {
+        // Events may have to wait by their bytes long before half of them are in the queue: their credit is
+        // told in time, too. A sender without credit for bytes has used up a window, so that its half comes.
+        if tell != self.told || event_credit > 0 {
             self.since = self.since.or(Some(now));
-        } else if credit == 0 && event_credit == 0 {
+        } else if credit == 0 {
             return None;
         }
         let unsaid = self.at.bytes - self.told.received.bytes;

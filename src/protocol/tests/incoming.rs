@@ -165,6 +165,19 @@ fn credit_is_told_by_halves_of_the_window() {
     assert_eq!(ack.limit, at(1500, 64));
 }
 
+/// Thirty-one events of 2 KiB fill the queue by their bytes, and are less than half by their number.
+#[test]
+fn credit_for_events_is_told_within_a_millisecond() {
+    let mut incoming = incoming();
+    assert_eq!(incoming.on_event(&event(at(0, 0), StreamEvent::Abort)), Ok(Accept::Fresh));
+    assert!(incoming.acknowledgement(&Progress::default(), moment(0), true).is_some());
+    assert_eq!(incoming.acknowledgement(&progress(at(0, 1)), moment(10), false), None);
+    assert_eq!(incoming.due_at(), Some(moment(1010)));
+    let ack = incoming.acknowledgement(&progress(at(0, 1)), moment(1010), false).expect("a millisecond");
+    assert_eq!(ack.limit, at(1000, 65));
+    assert_eq!(incoming.acknowledgement(&progress(at(0, 1)), moment(9000), true), None);
+}
+
 /// The producer waits in `finish` for this.
 #[test]
 fn the_end_is_acknowledged_at_once() {
@@ -213,6 +226,22 @@ fn a_resumed_stream_keeps_position_and_credit() {
     let ack = incoming.acknowledgement(&later, moment(5000), true).expect("forced");
     assert_eq!((ack.stream, ack.epoch), (StreamId(4), BindEpoch(8)));
     assert_eq!((ack.received, ack.limit, ack.consumed), (at(1600, 0), at(1800, 64), later.consumed));
+}
+
+/// BIND says what is received, and BOUND how large the ring is now.
+#[test]
+fn a_resumed_stream_tells_only_what_is_new() {
+    let mut incoming = incoming();
+    assert_eq!(incoming.on_run(&run(at(0, 0), 100)), Ok(Accept::Fresh));
+    let _ = incoming.suspend();
+    assert_eq!(incoming.resumed(&Bound { ring_entries: 8, ..bound(true) }), Ok(()));
+    let nothing = Progress::default();
+    assert_eq!(incoming.acknowledgement(&nothing, moment(0), true), None);
+    assert_eq!(incoming.on_run(&run(at(100, 0), 1)), Ok(Accept::Fresh));
+    assert_eq!(incoming.acknowledgement(&nothing, moment(0), false), None);
+    assert_eq!(incoming.on_run(&run(at(101, 0), 1)), Ok(Accept::Fresh));
+    let ack = incoming.acknowledgement(&nothing, moment(0), false).expect("a quarter of the ring");
+    assert_eq!(ack.received, at(102, 0));
 }
 
 #[test]

@@ -18,6 +18,8 @@ pub(super) struct Channel {
     window: u64,
     /// The task acknowledges for itself, and seldom.
     explicit: bool,
+    /// The task does something else for so many steps, and the queue fills up.
+    away: u64,
     pub(super) state: ChannelState,
     queue: VecDeque<Unit>,
     progress: Progress,
@@ -79,12 +81,9 @@ impl Channel {
         }
         self.unsaid = self.unsaid.or(Some(now));
         let bytes = self.queue.iter().filter(|unit| matches!(unit, Unit::Byte(_))).count() as u64;
+        let events = self.queue.len() as u64 - bytes;
         assert!(bytes <= self.window, "{bytes} bytes wait in a window of {}", self.window);
-        assert!(
-            self.queue.len() as u64 - bytes <= EVENTS_MAX,
-            "{} events wait",
-            self.queue.len() as u64 - bytes
-        );
+        assert!(events <= EVENTS_MAX, "{events} events wait");
         let application = |unit: &Unit| if let Unit::Application(bytes) = unit { *bytes } else { 0 };
         assert!(self.queue.iter().map(application).sum::<usize>() <= EVENT_BYTES_MAX);
     }
@@ -131,6 +130,7 @@ impl Consumer {
         let channel = |_| Channel {
             window: [64, 200, 1000, 5000][dice.below(4) as usize],
             explicit: dice.once_in(3),
+            away: 0,
             state: ChannelState::Idle(None),
             queue: VecDeque::new(),
             progress: Progress::default(),
@@ -220,7 +220,11 @@ impl Consumer {
 
     pub(super) fn take(&mut self, dice: &mut Dice, marks: &mut Marks) {
         for channel in &mut self.channels {
-            if dice.once_in(2) {
+            if dice.once_in(200) {
+                channel.away = dice.below(150);
+            }
+            channel.away = channel.away.saturating_sub(1);
+            if channel.away == 0 && dice.once_in(2) {
                 channel.take(dice.below(2 * channel.window), dice, marks);
             }
         }

@@ -95,6 +95,8 @@ fn streams_arrive_in_order_and_once_whatever_happens() {
         "dropped as unknown",
         "acknowledged late by the task",
         "end consumed",
+        "no credit",
+        "no credit for events",
         "priority",
     ];
     for what in wanted {

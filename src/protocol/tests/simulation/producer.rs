@@ -424,6 +424,9 @@ impl Producer {
             let mut payload = Vec::new();
             for _ in 0..dice.below(6) {
                 let most = served.outgoing.room().min(1 + dice.below(120));
+                if most == 0 {
+                    marks.note("no credit");
+                }
                 let is_byte = |number| match unit(index, number, sub.total) {
                     Unit::Byte(byte) if number < sub.written => Some(byte),
                     _ => None,
@@ -446,8 +449,12 @@ impl Producer {
                 encode_data(&mut link.out, &runs, crc.then_some(pieces));
                 link.out.extend_from_slice(&payload);
             }
-            for _ in 0..dice.below(8) {
-                if sub.taken >= sub.written || !served.outgoing.may_send_event() {
+            for _ in 0..dice.below(24) {
+                if sub.taken >= sub.written {
+                    break;
+                }
+                if !served.outgoing.may_send_event() {
+                    marks.note("no credit for events");
                     break;
                 }
                 let buffer = [0x5a; 2048];

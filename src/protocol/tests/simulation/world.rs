@@ -41,7 +41,7 @@ impl World {
                 return;
             }
         }
-        panic!("nothing goes on: {:#?}", self);
+        panic!("nothing goes on: {:#?} {:#?}", self.producer.subs, self.consumer.channels);
     }
 
     fn step(&mut self, calm: bool, marks: &mut Marks) {
