@@ -1,4 +1,5 @@
 //! Records from one worker to another over real sockets.
+#![allow(clippy::unwrap_used, reason = "a test that can't go on panics")]
 
 use pirn::{
     Attempt, Driver, Flush, GateConfig, Incarnation, Io, Item, PartitionConfig, PartitionId, Policies, Worker,

@@ -107,6 +107,7 @@ pub struct InputGate {
 
 impl InputGate {
     /// A gate of a worker without a network: its channels are local.
+    #[allow(dead_code, reason = "for tests and models")]
     pub(crate) fn new(manager: Arc<Manager>, config: GateConfig) -> Self {
         Self::with_network(manager, None, config)
     }

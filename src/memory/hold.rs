@@ -69,6 +69,16 @@ impl Drop for Hold {
     }
 }
 
+/// One of the pool's segments is kept for as long as somebody likes: counted, so that others stay free.
+#[derive(Debug)]
+pub(crate) struct Pin(Arc<SegmentPool>);
+
+impl Drop for Pin {
+    fn drop(&mut self) {
+        self.0.unpin();
+    }
+}
+
 /// Published bytes of a held segment: readable for as long as it lives.
 #[derive(Debug, Clone)]
 pub(crate) struct Lent {
@@ -84,9 +94,9 @@ impl Lent {
         Self { hold: self.hold.clone(), range }
     }
 
-    /// Bytes of the whole segment that the range keeps in use.
-    pub(crate) fn segment_bytes(&self) -> usize {
-        self.hold.pool.capacity(self.hold.name)
+    /// The right to keep this range for long, if fewer than half of the pool's segments are kept so.
+    pub(crate) fn try_pin(&self) -> Option<Pin> {
+        self.hold.pool.try_pin().then(|| Pin(Arc::clone(&self.hold.pool)))
     }
 
     #[allow(dead_code, reason = "for tests and models")]

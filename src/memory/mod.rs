@@ -79,7 +79,7 @@ pub(crate) use budget::Charge;
 pub(crate) use cache::SegmentCache;
 pub use census::{Census, ClassCensus};
 pub use config::{MemoryConfig, MemoryError, SegmentClass};
-pub(crate) use hold::{Hold, Lent};
+pub(crate) use hold::{Hold, Lent, Pin};
 pub(crate) use open::OpenSegment;
 pub(crate) use pool::SegmentPool;
 #[allow(unused_imports, reason = "transports use it, which models don't know")]

@@ -23,6 +23,8 @@ pub(crate) struct SegmentPool {
     classes: [Class; 4],
     region: Region,
     poison: bool,
+    /// Lent ranges that are kept for long; each counts for a segment.
+    pinned: CachePadded<AtomicU32>,
     notes: Vec<&'static str>,
     /// Last: the region points into it.
     _backing: Backing,
@@ -108,7 +110,15 @@ impl SegmentPool {
         let region = unsafe { Region::new(base, bytes, granule) };
         let classes: [Class; 4] =
             classes.try_into().map_err(|_| MemoryError::Config { reason: "four classes".to_owned() })?;
-        let pool = Self { headers: headers.into(), classes, region, poison: false, notes, _backing: backing };
+        let pool = Self {
+            headers: headers.into(),
+            classes,
+            region,
+            poison: false,
+            pinned: CachePadded::new(AtomicU32::new(0)),
+            notes,
+            _backing: backing,
+        };
         for class in &pool.classes {
             // Downwards, so that the first segment of the arena is on top.
             for id in (class.first..class.first + class.count).rev() {
@@ -352,6 +362,17 @@ impl SegmentPool {
             self.classes.iter().map(|class| class.segment_bytes * class.count as usize).sum::<usize>();
         let base = self._backing.base().map_or(0, |base| base.as_ptr().expose_provenance());
         base..base + bytes
+    }
+
+    pub(super) fn try_pin(&self) -> bool {
+        let most = self.headers.len() as u32 / 2;
+        let more = |pinned: u32| (pinned < most).then(|| pinned + 1);
+        // Relaxed: a count; the segment itself is kept by a hold.
+        self.pinned.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_ok()
+    }
+
+    pub(super) fn unpin(&self) {
+        self.pinned.fetch_sub(1, Ordering::Relaxed); // Relaxed: as above
     }
 
     /// Counts every segment.

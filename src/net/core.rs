@@ -52,6 +52,7 @@ pub(crate) struct NetCore {
     /// Connections with channels that may have something to acknowledge.
     pub(super) acknowledging: Vec<usize>,
     pub(super) acks: Vec<Ack>,
+    #[allow(clippy::vec_box, reason = "transports take and give back boxes")]
     pub(super) batches: Vec<Box<Batch>>,
     /// Grows with everything that takes a slot.
     pub(super) generation: u64,
@@ -94,6 +95,10 @@ impl NetCore {
             stopping: false,
             stopped: false,
         }
+    }
+
+    pub(crate) fn endpoint(&self) -> &Endpoint {
+        &self.endpoint
     }
 
     /// One turn; waits at most `longest` (`None`: until something comes). False when the end has come: nothing is

@@ -7,6 +7,8 @@ use crate::transport::TransportCounts;
 /// See the module's text.
 #[derive(Debug, Default)]
 pub(crate) struct NetCounts {
+    by_uring: AtomicU64,
+    by_epoll: AtomicU64,
     connections: AtomicU64,
     connections_lost: AtomicU64,
     frames_stale: AtomicU64,
@@ -27,6 +29,10 @@ pub(crate) struct NetCounts {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct NetSnapshot {
+    /// Network threads and reactors that move bytes by io_uring.
+    pub by_uring: u64,
+    /// Network threads and reactors that move bytes by epoll.
+    pub by_epoll: u64,
     /// Connections that were taken over, in both directions.
     pub connections: u64,
     /// Connections that came to their end, in order or not.
@@ -64,6 +70,11 @@ fn add(counter: &AtomicU64, more: u64) {
 }
 
 impl NetCounts {
+    /// What its transport became.
+    pub(crate) fn set_io(&self, is_uring: bool) {
+        add(if is_uring { &self.by_uring } else { &self.by_epoll }, 1);
+    }
+
     pub(super) fn new_connection(&self) {
         add(&self.connections, 1);
     }
@@ -108,6 +119,8 @@ impl NetCounts {
     /// Adds what this thread has counted to a picture.
     pub(crate) fn add_to(&self, snapshot: &mut NetSnapshot) {
         let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed); // Relaxed: a statistic
+        snapshot.by_uring += load(&self.by_uring);
+        snapshot.by_epoll += load(&self.by_epoll);
         snapshot.connections += load(&self.connections);
         snapshot.connections_lost += load(&self.connections_lost);
         snapshot.frames_stale += load(&self.frames_stale);

@@ -10,7 +10,7 @@ use crate::id::{RemoteAddress, WorkerId};
 use crate::inbox::{Inbox, Popped};
 use crate::partition::{Network, OpenChannel, OpenError};
 use crate::protocol::Agreed;
-use crate::sync::{AtomicU32, Ordering};
+use crate::sync::{AtomicU32, Ordering, thread};
 use arc_swap::ArcSwap;
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 use std::net::SocketAddr;
@@ -200,7 +200,7 @@ impl Endpoints {
                     break;
                 }
                 command = back;
-                std::thread::yield_now();
+                thread::yield_now();
             }
         }
     }

@@ -6,14 +6,13 @@
 use super::core::NetCore;
 use super::endpoint::Endpoint;
 use crate::metrics::cold_event;
-use crate::sync::{AtomicBool, Ordering, Turn, set_turn};
+use crate::sync::{AtomicBool, Ordering, Turn, set_turn, thread};
 use crate::transport::{AnyTransport, Transport};
 use std::cell::RefCell;
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Wake, Waker};
-use std::thread::{self, ThreadId};
 use std::time::Duration;
 
 thread_local! {
@@ -39,7 +38,7 @@ struct Shared {
 /// A wake-up by the thread itself costs a note, not a system call.
 #[derive(Debug)]
 pub(super) struct Note {
-    thread: ThreadId,
+    thread: thread::ThreadId,
     is_set: AtomicBool,
     wakes: Waker,
 }
@@ -79,10 +78,6 @@ impl Turned {
         }
         ENDPOINT.set(Some(endpoint.clone()));
         Some(Self { shared, endpoint })
-    }
-
-    pub(crate) fn waker(&self) -> &Waker {
-        &self.shared.waker
     }
 
     /// One turn. False when the end has come.

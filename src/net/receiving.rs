@@ -83,12 +83,8 @@ impl NetCore {
     /// The task has moved on, or is gone.
     pub(super) fn channel_rang(&mut self, token: u32) {
         match self.channels.get_mut(&token) {
-            None => {}
-            Some(Place::Waiting(channel)) => {
-                if channel.feeder.is_closed() {
-                    self.end_channel(token);
-                }
-            }
+            Some(Place::Waiting(channel)) if channel.feeder.is_closed() => self.end_channel(token),
+            None | Some(Place::Waiting(_)) => {}
             Some(Place::Stream(slot)) => {
                 let slot = *slot;
                 let Some(receiving) = self.receiving.get_mut(slot) else { return };

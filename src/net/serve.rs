@@ -1,6 +1,5 @@
 //! The streams that other workers ask for: bound, waiting, acknowledged, over.
 
-use super::connection::Connection;
 use super::core::NetCore;
 use super::serving::{Served, Serving, State, to_wire};
 use crate::doorbell::ReadyNode;
@@ -160,12 +159,6 @@ impl NetCore {
         live.session.close(close.stream);
         self.serving.try_remove(slot);
         Ok(())
-    }
-
-    /// The connection of the stream in this slot, if both are there.
-    pub(super) fn connection_of(&mut self, slot: usize) -> Option<&mut Connection> {
-        let connection = self.serving.get(slot)?.connection;
-        self.connections.get_mut(connection)
     }
 }
 

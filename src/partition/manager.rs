@@ -124,6 +124,7 @@ impl Manager {
     }
 
     /// Creates attempt `attempt` of a partition, takes the place of an older one, and binds who waits.
+    #[allow(dead_code, reason = "for tests and models")]
     pub(crate) fn create(
         &self,
         id: PartitionId,

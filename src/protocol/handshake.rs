@@ -77,6 +77,7 @@ pub(crate) struct Agreed {
 
 impl Agreed {
     /// How long frames may be from here on.
+    #[allow(dead_code, reason = "for tests")]
     pub(crate) const fn limits(&self) -> Limits {
         Limits::Session { payload_bytes_max: self.payload_bytes_max }
     }

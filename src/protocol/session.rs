@@ -88,6 +88,7 @@ impl<S: Copy> Session<S> {
     }
 
     /// Whether the peer has said its last word.
+    #[allow(dead_code, reason = "for tests")]
     pub(crate) fn is_over(&self) -> bool {
         self.over
     }

@@ -21,7 +21,6 @@ use super::view::View;
 use super::{Subpartition, WhenAbsent};
 use crate::doorbell::ReadyNode;
 use crate::event::PriorityEvent;
-use crate::id::BindEpoch;
 use crate::memory::Lent;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -116,10 +115,6 @@ impl Source {
             end: None,
             replays,
         }
-    }
-
-    pub(crate) fn epoch(&self) -> BindEpoch {
-        self.view.epoch()
     }
 
     pub(crate) fn node(&self) -> &Arc<ReadyNode> {

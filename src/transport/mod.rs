@@ -34,7 +34,7 @@ pub use error::TransportError;
 pub(crate) use open::{AnyTransport, Opened, open};
 pub use open::{Io, UnknownIo};
 pub use uring::ZeroCopy;
-pub(crate) use uring::{ArenaShare, Uring, UringOptions};
+pub(crate) use uring::{ArenaShare, UringOptions};
 
 /// Names a connection of one transport; never used twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -50,6 +50,7 @@ pub(crate) enum AnyTransport {
 }
 
 /// Which transport it became, and why.
+#[allow(dead_code, reason = "what stands in them was logged; tests look at it")]
 #[derive(Debug)]
 pub(crate) enum Opened {
     /// With what the kernel gives of it.

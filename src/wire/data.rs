@@ -82,6 +82,7 @@ impl<'a> Runs<'a> {
     }
 
     /// Bytes of all payloads.
+    #[allow(dead_code, reason = "for tests")]
     pub(crate) fn payload_bytes(self) -> usize {
         self.payload.len()
     }

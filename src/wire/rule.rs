@@ -36,6 +36,7 @@ impl Rule {
     /// A bind is answered once, and nothing comes before the answer.
     pub(crate) const ANSWER: Self = Self(13);
     /// A frame of another epoch is dropped and counted.
+    #[allow(dead_code, reason = "the page of the protocol and tests name it")]
     pub(crate) const EPOCH: Self = Self(14);
     /// A stream goes on exactly where it stands.
     pub(crate) const POSITION: Self = Self(15);
@@ -52,12 +53,15 @@ impl Rule {
     /// Nothing follows the end of a stream.
     pub(crate) const END: Self = Self(21);
     /// Acknowledgements come in time.
+    #[allow(dead_code, reason = "the page of the protocol and tests name it")]
     pub(crate) const DUE: Self = Self(22);
     /// A stream is resumed only as it was asked to be.
     pub(crate) const RESUME: Self = Self(23);
     /// After CLOSE or GONE its sender is done with the stream.
+    #[allow(dead_code, reason = "the page of the protocol and tests name it")]
     pub(crate) const CLOSE: Self = Self(24);
     /// An error is about one stream, unless frames can't be told apart any more; it is never answered.
+    #[allow(dead_code, reason = "the page of the protocol and tests name it")]
     pub(crate) const ERROR: Self = Self(25);
     /// PONG answers a PING.
     pub(crate) const HEARTBEAT: Self = Self(26);

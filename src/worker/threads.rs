@@ -7,10 +7,9 @@ use crate::memory::ReceivePool;
 use crate::metrics::cold_event;
 use crate::net::{self, Command, Dial, Endpoint, Endpoints, NetCore, NetSnapshot, Turned, drive};
 use crate::partition::Manager;
-use crate::sync::{Mutex, lock};
-use crate::transport::{self, ArenaShare, Io, UringOptions, ZeroCopy};
+use crate::sync::{Mutex, Queue, lock, thread};
+use crate::transport::{self, ArenaShare, Io, Opened, UringOptions, ZeroCopy};
 use std::sync::Arc;
-use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -42,6 +41,9 @@ pub(super) struct Drive {
     pub(super) receive_buffers: u32,
 }
 
+/// How long the starter sleeps between two looks at a thread that may have died.
+const START_LOOK: Duration = Duration::from_millis(100);
+
 /// The fewest receive buffers of a network thread: one being filled, one being read.
 pub(super) const RECEIVE_BUFFERS_LEAST: u32 = 4;
 
@@ -59,7 +61,7 @@ impl Drive {
             Driver::Threads(0) => {}
             Driver::Threads(threads) => return threads,
         }
-        let cores = std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get);
+        let cores = thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get);
         u16::try_from(cores / 4).unwrap_or(u16::MAX).max(1)
     }
 }
@@ -120,7 +122,8 @@ impl Threads {
         let (core, options, endpoint) = self.core(manager, control)?;
         let number = endpoint.number();
         let made = transport::open(self.settings.io, options).map_err(StartError::from);
-        let turned = made.and_then(|(transport, _)| {
+        let turned = made.and_then(|(transport, opened)| {
+            endpoint.counts.set_io(matches!(opened, Opened::Uring(_)));
             Turned::new(core, transport, endpoint.clone()).ok_or(StartError::HasReactor)
         });
         match turned {
@@ -138,21 +141,26 @@ impl Threads {
     fn add(&self, manager: &Arc<Manager>, control: &ControlHandle) -> Result<(), StartError> {
         let (core, options, endpoint) = self.core(manager, control)?;
         let (number, io) = (endpoint.number(), self.settings.io);
-        let (ready, opened) = sync_channel(1);
-        let builder = std::thread::Builder::new().name(format!("pirn-net-{number}"));
-        let thread = builder.spawn(move || run(core, io, options, &ready));
+        let opened = Arc::new(Queue::new(1));
+        let (ready, starter) = (opened.clone(), thread::current());
+        let builder = thread::Builder::new().name(format!("pirn-net-{number}"));
+        let thread = builder.spawn(move || run(core, io, options, &ready, &starter));
         let thread = thread.map_err(StartError::Thread)?;
-        match opened.recv() {
-            Ok(Ok(())) => {}
-            Ok(Err(error)) => {
-                control.endpoints().remove(number);
-                drop(thread.join());
-                return Err(error.into());
+        let answer = loop {
+            if let Some(answer) = opened.pop() {
+                break answer.map_err(StartError::from);
             }
-            Err(_) => {
-                let gone = std::io::Error::other("the network thread ended before it began");
-                return Err(StartError::Thread(gone));
+            if thread.is_finished() {
+                // It may have answered before it ended.
+                let gone = || StartError::Thread(std::io::Error::other("it ended before it began"));
+                break opened.pop().map_or_else(|| Err(gone()), |answer| answer.map_err(StartError::from));
             }
+            thread::park_timeout(START_LOOK);
+        };
+        if let Err(error) = answer {
+            control.endpoints().remove(number);
+            drop(thread.join());
+            return Err(error);
         }
         lock(&self.running).push(thread);
         self.endpoints.add(&endpoint);
@@ -173,7 +181,7 @@ impl Threads {
         self.endpoints.stop(patience);
         let running = std::mem::take(&mut *lock(&self.running));
         for thread in running {
-            let is_own = thread.thread().id() == std::thread::current().id();
+            let is_own = thread.thread().id() == thread::current().id();
             if !is_own && thread.join().is_err() {
                 cold_event!(error, "a network thread panicked");
             }
@@ -186,16 +194,20 @@ fn run(
     core: NetCore,
     io: Io,
     options: UringOptions,
-    ready: &SyncSender<Result<(), transport::TransportError>>,
+    opened: &Queue<Result<(), transport::TransportError>>,
+    starter: &thread::Thread,
 ) {
     let (transport, answer) = match transport::open(io, options) {
-        Ok((transport, _)) => (Some(transport), Ok(())),
+        Ok((transport, opened)) => {
+            core.endpoint().counts.set_io(matches!(opened, Opened::Uring(_)));
+            (Some(transport), Ok(()))
+        }
         Err(error) => (None, Err(error)),
     };
-    // Whoever starts the worker waits for it.
-    if ready.send(answer).is_ok()
-        && let Some(transport) = transport
-    {
+    // There is room for the one answer.
+    drop(opened.push(answer));
+    starter.unpark();
+    if let Some(transport) = transport {
         drive(core, transport);
     }
 }

@@ -1,9 +1,11 @@
 //! Receive buffers lent to the task with a record, counted until they are given back.
 //!
 //! A buffer (one [`Chunk`]) is lent while its channel lends fewer than two and what it pins stays within half
-//! of the window: the other half always comes back as credit, so lent records never stop the stream.
+//! of the window: the other half always comes back as credit, so lent records never stop the stream. Of the receive
+//! buffers of a network thread at most half are kept by lent records, so these never stop other channels.
 
 use super::{Chunk, Shared};
+use crate::memory::Pin;
 use crate::sync::Ordering;
 use bytes::Bytes;
 use std::ops::Range;
@@ -22,6 +24,16 @@ const BYTES_MASK: u64 = (1 << COUNT_SHIFT) - 1;
 /// What a buffer of so many bytes adds to the word of pins.
 const fn pin(bytes: usize) -> u64 {
     1 << COUNT_SHIFT | bytes as u64
+}
+
+impl Chunk {
+    /// `Some` if it may be kept for long: memory of its own may, a receive buffer if enough others stay free.
+    fn try_pin(&self) -> Option<Option<Pin>> {
+        match self {
+            Self::Lent(lent) => lent.try_pin().map(Some),
+            Self::Heap(_) => Some(None),
+        }
+    }
 }
 
 impl Shared {
@@ -45,6 +57,8 @@ impl Shared {
 #[derive(Debug)]
 struct LentRecord {
     chunk: Chunk,
+    /// The receive buffer is much larger than the chunk: of all of them at least half stay free.
+    _pin: Option<Pin>,
     range: Range<usize>,
     shared: Arc<Shared>,
 }
@@ -67,8 +81,12 @@ impl Drop for LentRecord {
 /// and the channel may lend, else copied.
 pub(super) fn owned(shared: &Arc<Shared>, chunk: &Chunk, range: Range<usize>) -> Bytes {
     let bytes = range.len();
-    if bytes >= LENT_BYTES_MIN && bytes * 2 >= chunk.len() && shared.try_pin(chunk.len()) {
-        return Bytes::from_owner(LentRecord { chunk: chunk.clone(), range, shared: shared.clone() });
+    let is_worth_it = bytes >= LENT_BYTES_MIN && bytes * 2 >= chunk.len();
+    if let (true, Some(pin)) = (is_worth_it, chunk.try_pin())
+        && shared.try_pin(chunk.len())
+    {
+        let (chunk, shared) = (chunk.clone(), shared.clone());
+        return Bytes::from_owner(LentRecord { chunk, _pin: pin, range, shared });
     }
     Bytes::copy_from_slice(chunk.get(range).unwrap_or(&[]))
 }

@@ -21,6 +21,7 @@ const REGION_BYTES: usize = 1 << 30;
 pub(crate) struct Arena {
     addresses: Range<usize>,
     /// Why nothing is registered.
+    #[allow(dead_code, reason = "for tests")]
     note: Option<String>,
     staging: Option<Staging>,
     /// Batches that were found or brought inside.

@@ -80,6 +80,7 @@ pub(crate) struct KernelRing {
 
 impl KernelRing {
     /// Climbs down from the newest flags until the kernel takes them.
+    #[allow(dead_code, reason = "for tests")]
     pub(super) fn new() -> Result<Self, (&'static str, io::Error)> {
         Self::from_rung(Rung::NoIndex)
     }

@@ -122,6 +122,7 @@ impl OpTable {
         self.slots.len() - self.free.len()
     }
 
+    #[allow(dead_code, reason = "for tests")]
     pub(super) fn strays(&self) -> u64 {
         self.strays
     }

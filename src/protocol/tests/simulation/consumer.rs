@@ -97,7 +97,8 @@ impl Channel {
                 Unit::Byte(_) => self.progress.left.bytes += 1,
                 event => {
                     self.progress.left.entries += 1;
-                    checkpoint |= self.progress.left.entries % 150 == 0 || event == Unit::EndOfPartition;
+                    checkpoint |=
+                        self.progress.left.entries.is_multiple_of(150) || event == Unit::EndOfPartition;
                 }
             }
         }
