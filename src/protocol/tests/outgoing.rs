@@ -211,6 +211,25 @@ fn a_resumed_stream_goes_on_exactly_there() {
     assert_eq!(broken(resumed.on_ack(&told)), Rule::MONOTONE);
 }
 
+/// Events that are to be sent again wait for their bytes once, not twice.
+#[test]
+fn a_resumed_stream_counts_its_events_once() {
+    let mut outgoing = outgoing();
+    for _ in 0..EVENT_BYTES_MAX / Event::APPLICATION_BYTES_MAX {
+        outgoing.send_entry(Event::APPLICATION_BYTES_MAX);
+    }
+    assert!(!outgoing.may_send_event());
+    let resumed = |entries| {
+        let resume = resume(at(0, entries), at(1000, 64), 0);
+        outgoing.resume(BindEpoch(8), &resume).expect("it agrees")
+    };
+    assert!(!resumed(32).may_send_event(), "all of them are in the queue");
+    let mut again = resumed(31);
+    assert!(again.may_send_event());
+    assert_eq!(again.send_entry(Event::APPLICATION_BYTES_MAX), at(0, 31));
+    assert!(!again.may_send_event());
+}
+
 #[test]
 fn a_resume_that_disagrees_starts_anew() {
     let mut before = busy();
