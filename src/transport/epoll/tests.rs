@@ -96,6 +96,37 @@ fn a_turn_has_an_end_and_the_next_one_goes_on_behind_it() {
     panic!("in as many turns as there are connections each has had one: {seen:?}");
 }
 
+/// Of two connections that wait for a buffer the second gets the one that comes free between the first's try and
+/// its own. There is room in it, so that the first has nothing to wait for.
+#[test]
+fn a_buffer_that_another_connection_got_is_everybodys() {
+    let pool = ReceivePool::new(1).unwrap();
+    let mut epoll = Epoll::new(pool.clone()).unwrap();
+    let taken = pool.open().unwrap();
+    let mut others = Vec::new();
+    let [first, second] = [(); 2].map(|()| {
+        let (ours, theirs) = tcp_pair();
+        let mut theirs = TcpStream::from(theirs);
+        theirs.write_all(b"words").unwrap();
+        others.push(theirs);
+        epoll.attach(ours).unwrap()
+    });
+    let mut done = Vec::new();
+    while epoll.ready.len() < 2 {
+        epoll.turn(TURN, &mut done).unwrap();
+    }
+    assert!(epoll.starved && done.is_empty());
+    drop(taken);
+    assert_eq!(epoll.receive_from(second, &mut done), 5);
+    assert_eq!(pool.free(), 0);
+    epoll.turn(Some(Duration::from_secs(1)), &mut done).unwrap();
+    let came = |completion: &Completion| match completion {
+        Completion::Received { connection, .. } => Some(*connection),
+        _ => None,
+    };
+    assert_eq!(done.iter().filter_map(came).collect::<Vec<_>>(), [second, first]);
+}
+
 #[test]
 fn waits_are_finer_than_milliseconds() {
     let mut epoll = transport(1);

@@ -2,11 +2,15 @@
 
 use super::super::{Close, ConnectionId, Transport};
 use super::{Backend, Rig};
+use crate::clock::Monotonic;
 use crate::memory::RECEIVE_BYTES;
 use crate::sync::thread;
 use std::time::Duration;
 
 const TURN: Option<Duration> = Some(Duration::from_millis(1));
+
+/// Longer than any wake-up takes, and short enough to wait for.
+const LONG: Duration = Duration::from_secs(20);
 
 /// Two connections.
 type Pairs = [(ConnectionId, ConnectionId); 2];
@@ -75,13 +79,15 @@ pub(super) fn reading_goes_on_when_buffers_come_free<B: Backend>() {
 pub(super) fn buffers_freed_by_another_thread_end_a_wait<B: Backend>() {
     let mut rig = Rig::<B>::new(21, [1, 2]);
     let pairs = starve(&mut rig);
-    let mut rounds = 0;
+    let (clock, mut rounds) = (Monotonic::start(), 0);
     while is_starved(&mut rig, &pairs, 0) {
         let held: Vec<_> = pairs.iter().flat_map(|(_, b)| std::mem::take(&mut rig.b.end(*b).held)).collect();
         let before = missing(&mut rig, &pairs);
         let other = thread::spawn(move || drop(held));
+        let start = clock.now();
         while missing(&mut rig, &pairs) == before {
-            rig.b.turn(if B::VIRTUAL_TIME { None } else { Some(Duration::from_secs(30)) });
+            rig.b.turn(if B::VIRTUAL_TIME { None } else { Some(LONG) });
+            assert!(clock.now().since(start) < LONG, "a buffer that came free woke nobody");
         }
         other.join().unwrap();
         rounds += 1;
