@@ -20,7 +20,7 @@ pub(crate) fn produce(
     writer: &mut RecordWriter,
     options: &Latency,
     stop: &AtomicBool,
-    seat: &mut Seat,
+    seat: &Seat,
 ) -> Result<Totals, AnyError> {
     clock::exact_timers()?;
     let mut record: Vec<u8> = pattern(options.path.record_bytes as usize).collect();

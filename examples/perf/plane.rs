@@ -2,9 +2,10 @@
 
 use crate::common::network::Cluster;
 use crate::common::{AnyError, clock};
-use crate::options::{Path, ZeroCopy};
-use pirn::{MemoryConfig, SegmentClass, Worker};
+use crate::options::{Driver, Path, ZeroCopy};
+use pirn::{MemoryConfig, Reactor, SegmentClass, Worker};
 use serde::{Deserialize, Serialize};
+use std::time::Duration;
 
 /// Segments that a worker has at least: the default of the library.
 const SEGMENTS_LEAST: u32 = 2048;
@@ -27,6 +28,9 @@ pub(crate) fn start(path: &Path, cluster: Option<&Cluster>, segments: u32) -> Re
     let mut builder = Worker::builder().memory(memory);
     if let Some(cluster) = cluster {
         builder = cluster.join(builder).zero_copy(path.zero_copy.into());
+        if path.driver == Driver::Caller {
+            builder = builder.driver(pirn::Driver::Caller);
+        }
     }
     Ok(builder.start()?)
 }
@@ -57,18 +61,28 @@ impl From<ZeroCopy> for pirn::ZeroCopy {
     }
 }
 
-/// What a task's thread keeps while it reads or writes.
+/// What a task's thread keeps while it reads or writes: the reactor that it turns, if it does that itself.
 #[derive(Debug)]
-pub(crate) struct Seat;
+pub(crate) struct Seat(Option<Reactor>);
 
 impl Seat {
-    pub(crate) fn take(_worker: &Worker, _path: &Path) -> Result<Self, AnyError> {
-        Ok(Self)
+    /// On the task's own thread, before its partition or gate is made.
+    pub(crate) fn take(worker: &Worker, path: &Path) -> Result<Self, AnyError> {
+        let turns = !path.local && path.driver == Driver::Caller;
+        Ok(Self(if turns { Some(worker.reactor()?) } else { None }))
     }
 
     /// Waits until the monotonic clock is at `at`, in nanoseconds.
-    pub(crate) fn wait_until(&mut self, at: u64) -> Result<(), AnyError> {
-        clock::sleep_until(at);
-        Ok(())
+    pub(crate) fn wait_until(&self, at: u64) -> Result<(), AnyError> {
+        let Some(reactor) = &self.0 else {
+            clock::sleep_until(at);
+            return Ok(());
+        };
+        loop {
+            match at.saturating_sub(clock::now()) {
+                0 => return Ok(()),
+                left => reactor.turn(Some(Duration::from_nanos(left)))?,
+            }
+        }
     }
 }

@@ -79,13 +79,13 @@ fn task(
     stop: &AtomicBool,
     described: &mpsc::SyncSender<Vec<ChannelDescriptor>>,
 ) -> Result<Totals, AnyError> {
-    let mut seat = Seat::take(worker, job.path())?;
+    let seat = Seat::take(worker, job.path())?;
     let mut writer = create(worker, job, index)?;
     described.send(writer.descriptors())?;
     let bytes = job.path().record_bytes as usize;
     let totals = match job {
         Job::Throughput(_) => records::produce(&mut writer, bytes, stop)?,
-        Job::Latency(options) => pace::produce(&mut writer, options, stop, &mut seat)?,
+        Job::Latency(options) => pace::produce(&mut writer, options, stop, &seat)?,
     };
     writer.finish_blocking_timeout(FINISH_LIMIT)?;
     Ok(totals)
