@@ -225,7 +225,7 @@ fn consumed(progress: &Progress) -> wire::Consumed {
 
 fn progress(progress: Progress) -> protocol::Progress {
     protocol::Progress {
-        left: StreamPosition::new(progress.left, progress.consumed.entries),
+        left: StreamPosition::new(progress.left, progress.left_entries),
         pinned: progress.pinned,
         consumed: consumed(&progress),
         priority: progress.priority,

@@ -2,7 +2,7 @@
 //! another without a lock and without waiting.
 //!
 //! # Layout
-//! `version` (odd while the words are being stored) and eight words. The one writer is the task.
+//! `version` (odd while the words are being stored) and nine words. The one writer is the task.
 //!
 //! # Invariants
 //! - I1 A picture is used only if `version` was even and the same before and after its words were read.
@@ -21,7 +21,7 @@ use crate::sync::{AtomicU64, CachePadded, Ordering, check, fence, sync};
 /// Looks at a picture that is being changed, before the one of before is taken.
 const LOOKS_MAX: usize = 2;
 
-const WORDS: usize = 8;
+const WORDS: usize = 9;
 
 /// A place up to which everything is consumed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -39,6 +39,8 @@ pub(crate) struct Consumed {
 pub(crate) struct Progress {
     /// Stream bytes that left the queue.
     pub(crate) left: u64,
+    /// Entries without stream bytes that left the queue, whether they count as consumed or not.
+    pub(crate) left_entries: u64,
     /// Stream bytes that lie in buffers lent to the task. A moment's picture, apart from the rest.
     pub(crate) pinned: u64,
     pub(crate) consumed: Consumed,
@@ -53,6 +55,7 @@ impl Progress {
         let consumed = self.consumed;
         [
             self.left,
+            self.left_entries,
             consumed.amount.records,
             consumed.amount.bytes,
             consumed.entries,
@@ -64,9 +67,11 @@ impl Progress {
     }
 
     fn from_words(words: [u64; WORDS]) -> Self {
-        let [left, records, bytes, entries, aborted, yielded_records, yielded_bytes, priority] = words;
+        let [left, left_entries, records, bytes, entries, aborted, yielded_records, yielded_bytes, priority] =
+            words;
         Self {
             left,
+            left_entries,
             pinned: 0,
             consumed: Consumed { amount: Amount::new(records, bytes), entries, aborted },
             yielded: Amount::new(yielded_records, yielded_bytes),

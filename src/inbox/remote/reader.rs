@@ -302,6 +302,7 @@ impl RemoteReader {
         let Mark { amount, aborted, events: entries, .. } = self.consumed;
         let progress = Progress {
             left: self.left(),
+            left_entries: self.mark.events,
             pinned: 0,
             consumed: Consumed { amount, entries, aborted },
             yielded: self.mark.amount,
