@@ -30,6 +30,8 @@
 //! [`Worker`] → [`PartitionConfig`], [`RecordWriter`], [`ChannelDescriptor`] → [`GateConfig`], [`InputGate`],
 //! [`Item`]. Policies: [`Policies`]. Numbers: [`Worker::snapshot`]. `docs/ARCHITECTURE.md` has the picture.
 
+#![cfg_attr(loom, allow(dead_code, unused_imports, reason = "models drive what lies below workers and sockets"))]
+
 mod clock;
 mod doorbell;
 mod error;
@@ -54,7 +56,6 @@ mod sync;
 mod test_size;
 #[cfg(not(loom))]
 mod transport;
-#[cfg_attr(loom, allow(dead_code, reason = "the models know nothing of frames"))]
 mod wire;
 #[cfg(not(loom))]
 mod worker;
