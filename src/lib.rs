@@ -30,7 +30,10 @@
 //! [`Worker`] → [`PartitionConfig`], [`RecordWriter`], [`ChannelDescriptor`] → [`GateConfig`], [`InputGate`],
 //! [`Item`]. Policies: [`Policies`]. Numbers: [`Worker::snapshot`]. `docs/ARCHITECTURE.md` has the picture.
 
-#![cfg_attr(loom, allow(dead_code, unused_imports, reason = "models drive what lies below workers and sockets"))]
+#![cfg_attr(
+    loom,
+    allow(dead_code, unused_imports, reason = "models drive what lies below workers and sockets")
+)]
 
 mod clock;
 mod doorbell;

@@ -65,6 +65,8 @@ pub(crate) struct Doorbell {
 pub(crate) struct ReadyNode {
     listed: AtomicBool,
     quiet: AtomicBool,
+    /// While it isn't quiet, the server wants to be told of every so many full segments.
+    patience: AtomicU32,
     next: Exclusive<Link>,
     bell: Arc<Doorbell>,
     token: u32,
@@ -175,6 +177,7 @@ impl ReadyNode {
         Arc::new(Self {
             listed: AtomicBool::new(false),
             quiet: AtomicBool::new(false),
+            patience: AtomicU32::new(1),
             next: Exclusive::new(Link(ptr::null_mut())),
             bell: bell.clone(),
             token,
@@ -183,6 +186,15 @@ impl ReadyNode {
 
     pub(crate) fn token(&self) -> u32 {
         self.token
+    }
+
+    /// Server: while it looks by itself it wants to be told of every so many full segments.
+    pub(crate) fn set_patience(&self, segments: u32) {
+        self.patience.store(segments, Ordering::Relaxed); // Relaxed: advice; whoever reads an older one rings more
+    }
+
+    pub(crate) fn patience(&self) -> u32 {
+        self.patience.load(Ordering::Relaxed) // Relaxed: as above
     }
 
     /// Lists the node and wakes the server if it sleeps. Tells whether a sleeper was woken.

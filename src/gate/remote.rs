@@ -17,7 +17,7 @@ use crate::subpartition::Amount;
 
 /// The least and the most window of a remote channel, in stream bytes.
 const WINDOW_LEAST: u64 = 4 << 10;
-const WINDOW_MOST: u64 = 1 << 20;
+const WINDOW_MOST: u64 = 4 << 20;
 
 /// The window of each of so many remote channels.
 pub(super) fn window(receive_bytes_max: u64, remote: usize) -> u64 {

@@ -10,7 +10,7 @@ use crate::id::RemoteAddress;
 use crate::inbox::{Delivery, Over, Progress};
 use crate::metrics::cold_event;
 use crate::partition::OpenChannel;
-use crate::protocol::{self, Incoming, withdrawal};
+use crate::protocol::{self, ACK_DELAY, Incoming, withdrawal};
 use crate::wire::{self, ACKS_MAX, Bind, Frame, StreamId, StreamPosition, encode_acks};
 use std::sync::Arc;
 
@@ -103,6 +103,7 @@ impl NetCore {
         let Some(connection) = self.connections.get_mut(receiving.connection) else { return };
         if !std::mem::replace(&mut receiving.is_listed, true) {
             connection.unacknowledged.push(receiving.stream);
+            receiving.channel.feeder.watch();
         }
         if !std::mem::replace(&mut connection.is_acknowledging, true) {
             self.acknowledging.push(receiving.connection);
@@ -129,11 +130,22 @@ impl NetCore {
             let Some(receiving) = session.get(*stream).and_then(|slot| all.get_mut(slot)) else {
                 return false;
             };
-            let progress = progress(receiving.channel.feeder.progress());
+            let feeder = &mut receiving.channel.feeder;
+            let seen = progress(feeder.progress());
             let mut due = None;
             if let Some(incoming) = &mut receiving.incoming {
-                acks.extend(incoming.acknowledgement(&progress, now, force));
-                due = incoming.due_at();
+                let ack = incoming.acknowledgement(&seen, now, force);
+                // While the stream flows this side looks by itself: the task has nobody to wake.
+                due = incoming.due_at().or(ack.is_some().then(|| now.plus(ACK_DELAY)));
+                acks.extend(ack);
+            }
+            if due.is_none() {
+                feeder.rest();
+                feeder.flush();
+                if progress(feeder.progress()) != seen {
+                    feeder.watch();
+                    due = Some(now.plus(ACK_DELAY));
+                }
             }
             next = [next, due].into_iter().flatten().min();
             receiving.is_listed = due.is_some();

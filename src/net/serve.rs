@@ -11,6 +11,9 @@ use crate::subpartition::{Amount, BindRequest, HOLDS, Losses, Source};
 use crate::wire::{self, Ack, Bind, Bound, Close, Frame, Kind, Refused, StreamId, StreamPosition, Waiting};
 use std::sync::Arc;
 
+/// Segments that a writer fills before it wakes the network thread that serves it: half of a batch.
+const SEGMENTS_A_RING_MAX: u32 = 8;
+
 impl NetCore {
     pub(super) fn on_bind(&mut self, connection: usize, bind: &Bind) -> Result<(), Violation> {
         let Some(live) = self.connections.get_mut(connection) else { return Ok(()) };
@@ -89,13 +92,16 @@ impl NetCore {
         }
         let BoundView { view, grant, partition } = bound;
         let source = Source::new(view);
+        let (_, quota) = source.subpartition().segments();
+        source.node().set_patience((quota / 4).clamp(1, SEGMENTS_A_RING_MAX));
         let frame = Frame::Bound(Bound {
             stream,
             epoch: grant.epoch,
             incarnation: partition.incarnation,
             resumed: false,
             ended: grant.ended,
-            ring_entries: source.ring_entries(),
+            // What the writer may fill before something of it must be acknowledged.
+            ring_entries: source.ring_entries().min(u16::try_from(quota).unwrap_or(u16::MAX)),
             lost: losses(&grant.lost),
             in_doubt: to_wire(grant.in_doubt),
             writer_lost: to_wire(grant.writer_lost),

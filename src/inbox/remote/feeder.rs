@@ -82,6 +82,17 @@ impl Feeder {
         &self.shared.network_node
     }
 
+    /// The feeder's thread looks by itself for how far the task is, until [`Feeder::rest`].
+    pub(crate) fn watch(&self) {
+        self.shared.network_node.stir();
+    }
+
+    /// It looks no more: from now on the task rings for everything. To be followed by a last look
+    /// ([`Feeder::flush`], [`Feeder::progress`]).
+    pub(crate) fn rest(&self) {
+        self.shared.network_node.fall_quiet();
+    }
+
     /// The channel's window, in stream bytes.
     pub(crate) fn window(&self) -> u64 {
         self.shared.window

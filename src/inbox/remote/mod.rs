@@ -8,8 +8,9 @@
 //! - The feeder never waits and is never refused: what the queue doesn't take it keeps, and credit bounds it.
 //! - The task gets everything in the order of [`Feeder::push`]; a record is yielded whole or not at all.
 //! - The way back is one picture ([`Progress`]) whose numbers belong together, and a ring when it is worth a
-//!   look: a quarter of the window has left, the queue has run dry, something was acknowledged, the task is
-//!   gone.
+//!   look: a quarter of the window has left, the end is consumed, the task is gone; and, unless the feeder's thread
+//!   has said that it looks by itself (its node isn't quiet), when the queue has run dry or something was
+//!   acknowledged.
 //! - When the task is gone the picture that the feeder reads is the last one.
 //!
 //! # Layout
@@ -202,6 +203,8 @@ pub(crate) fn with_capacity(
     window: u64,
     capacity: usize,
 ) -> (Feeder, RemoteEnd) {
+    // Until the feeder's thread says that it looks by itself.
+    network_node.fall_quiet();
     let shared = Arc::new(Shared {
         inbox: Inbox::new(capacity, task_node),
         priority: Queue::new(PriorityEvent::QUEUED_MAX),

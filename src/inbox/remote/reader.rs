@@ -68,6 +68,15 @@ struct Told {
     is_news: bool,
 }
 
+/// When the network thread is woken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ring {
+    No,
+    /// If it doesn't look by itself.
+    IfQuiet,
+    Now,
+}
+
 /// The bytes of a chunk without a lifetime; see I1.
 #[derive(Clone, Copy, Debug)]
 struct RawRange(*const [u8]);
@@ -229,7 +238,7 @@ impl RemoteReader {
         let delivery = match self.end.pop() {
             Popped::Item(delivery) => delivery,
             Popped::Empty => {
-                self.tell(true);
+                self.tell(Ring::IfQuiet);
                 return Some(Next::Empty);
             }
             Popped::Closed => Delivery::Over(Over::Gone(Cause::Shutdown)),
@@ -262,7 +271,7 @@ impl RemoteReader {
         // Relaxed: a hint; before the task sleeps it rings in any case.
         let makes_room =
             self.told.taken >= shared.capacity.div_ceil(2) && shared.holds_back.load(Ordering::Relaxed);
-        self.tell(is_quarter || makes_room);
+        self.tell(if is_quarter || makes_room { Ring::Now } else { Ring::No });
     }
 
     /// Stream bytes that left the queue.
@@ -286,7 +295,7 @@ impl RemoteReader {
             RemoteEvent::EndOfPartition => {
                 self.ending = Some(Ending::Finished);
                 self.consume_yielded();
-                self.tell(true);
+                self.tell(Ring::Now);
                 // What the partition keeps of its ends is on the producer's side.
                 Next::EndOfPartition { news: false }
             }
@@ -297,8 +306,8 @@ impl RemoteReader {
         })
     }
 
-    /// Publishes how far the task is; `ring`: and wakes the network thread, if there is anything to tell.
-    fn tell(&mut self, ring: bool) {
+    /// Publishes how far the task is, and wakes the network thread as `ring` says, if there is anything to tell.
+    fn tell(&mut self, ring: Ring) {
         let Mark { amount, aborted, events: entries, .. } = self.consumed;
         let progress = Progress {
             left: self.left(),
@@ -313,7 +322,12 @@ impl RemoteReader {
             self.told.progress = progress;
             self.told.is_news = true;
         }
-        if ring && (self.told.is_news || self.told.taken > 0) {
+        if ring == Ring::No || (!self.told.is_news && self.told.taken == 0) {
+            return;
+        }
+        // A network thread that isn't quiet looks by itself within a millisecond (the fence stands behind what was
+        // published and popped: DOOR_F1).
+        if ring == Ring::Now || self.end.shared.network_node.is_quiet_after_publish() {
             self.told.left = progress.left;
             self.told.taken = 0;
             self.told.is_news = false;
@@ -328,9 +342,10 @@ impl RemoteReader {
             return Acked::Ignored;
         }
         self.consumed = mark;
+        let end = matches!(self.ending, Some(Ending::Finished)) && mark == self.mark;
         // At once: the task may ask for nothing more until the producer goes on by this.
-        self.tell(true);
-        Acked::Done { end: matches!(self.ending, Some(Ending::Finished)) && mark == self.mark }
+        self.tell(if end { Ring::Now } else { Ring::IfQuiet });
+        Acked::Done { end }
     }
 
     /// The channel is paused: its half record gives its admission to others.
@@ -343,7 +358,7 @@ impl RemoteReader {
     pub(crate) fn settle(&mut self, admission: &mut Admission) {
         self.consume_yielded();
         self.assembler.settle(admission);
-        self.tell(false);
+        self.tell(Ring::No);
     }
 
     /// The next priority event, if one waits.
@@ -353,7 +368,7 @@ impl RemoteReader {
         }
         let event = self.end.shared.priority.pop()?;
         self.priority = self.priority.wrapping_add(1);
-        self.tell(true);
+        self.tell(Ring::IfQuiet);
         Some(event)
     }
 
@@ -423,7 +438,7 @@ impl Drop for RemoteReader {
     fn drop(&mut self) {
         self.pass();
         // The last word; the end tells the feeder of it.
-        self.tell(false);
+        self.tell(Ring::No);
     }
 }
 

@@ -78,6 +78,8 @@ pub(crate) struct WriteHalf {
     loss_told: Amount,
     /// Something was published since the last ring.
     dirty: bool,
+    /// Full segments that the reader was not told of.
+    untold: u32,
     node: Option<Arc<ReadyNode>>,
     node_epoch: BindEpoch,
     ended: bool,
@@ -96,6 +98,7 @@ impl WriteHalf {
             progress: None,
             loss_told: Amount::ZERO,
             dirty: false,
+            untold: 0,
             node: None,
             node_epoch: BindEpoch::NEVER,
             ended: false,
@@ -169,9 +172,25 @@ impl WriteHalf {
         }
     }
 
+    /// A segment is full. A reader that will look by itself within the interval (it isn't quiet) needs to be told
+    /// only so often that it keeps up; how often is its own choice.
+    fn ring_for_segment(&mut self) {
+        if let (Flush::Interval(_), Some(node)) = (self.sub.policies.flush, &self.node)
+            && self.untold + 1 < node.patience()
+            && !node.is_quiet_after_publish()
+            && self.sub.state.load().epoch() == self.node_epoch
+        {
+            self.untold += 1;
+            self.dirty = true;
+            return;
+        }
+        self.ring();
+    }
+
     /// Tells the reader that there is something to take.
     pub(crate) fn ring(&mut self) {
         self.dirty = false;
+        self.untold = 0;
         fence(sync!(BIND_F1.writer, SeqCst));
         let epoch = self.sub.state.load().epoch();
         if epoch != self.node_epoch {

@@ -174,7 +174,7 @@ impl WriteHalf {
                 .make_room(ring, &self.sub.charge, cache, least.max(1), |room| cursor.first_of_next(room));
             if before != self.tail.entry() {
                 self.count_published();
-                self.ring();
+                self.ring_for_segment();
             }
             room?;
             if !fresh {
