@@ -56,6 +56,8 @@ pub(crate) struct Incoming {
     /// Credit as told.
     limit: StreamPosition,
     told: Told,
+    /// `told` may have been lost on its way: the same has to be told again.
+    retell: bool,
     /// Runs and entries since `told.received`.
     arrived: u64,
     ring_entries: u64,
@@ -84,6 +86,7 @@ impl Incoming {
             at: StreamPosition::default(),
             limit: Self::initial_limit(window),
             told: Told::default(),
+            retell: false,
             arrived: 0,
             ring_entries: u64::from(bound.ring_entries),
             priority: 0,
@@ -221,7 +224,7 @@ impl Incoming {
         let tell = Told { received: self.at, consumed: progress.consumed, priority: progress.priority };
         // Events may have to wait by their bytes long before half of them are in the queue: their credit is
         // told in time, too. A sender without credit for bytes has used up a window, so that its half comes.
-        if tell != self.told || event_credit > 0 {
+        if tell != self.told || event_credit > 0 || self.retell {
             self.since = self.since.or(Some(now));
         } else if credit == 0 {
             return None;
@@ -241,6 +244,7 @@ impl Incoming {
         self.since = None;
         self.arrived = 0;
         self.told = tell;
+        self.retell = false;
         self.limit = limit;
         Some(Ack {
             stream: self.stream,
@@ -290,8 +294,8 @@ impl Incoming {
         self.suspended
     }
 
-    /// The answer to a BIND with [`Incoming::suspend`]'s fields: the stream goes on where it stands. What was
-    /// consumed meanwhile is told with the next acknowledgement. If BOUND isn't `resumed`, what was before is
+    /// The answer to a BIND with [`Incoming::suspend`]'s fields: the stream goes on where it stands. How
+    /// far the task is will be told again. If BOUND isn't `resumed`, what was before is
     /// gone, and [`Incoming::new`] takes its place.
     ///
     /// # Errors
@@ -305,8 +309,9 @@ impl Incoming {
         self.stream = bound.stream;
         self.epoch = bound.epoch;
         self.ring_entries = u64::from(bound.ring_entries);
-        // The BIND said so.
+        // The BIND said so. What was told of the task's progress before may not have arrived.
         self.told.received = self.at;
+        self.retell = true;
         self.arrived = 0;
         self.suspended = false;
         Ok(())

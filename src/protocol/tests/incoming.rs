@@ -228,20 +228,34 @@ fn a_resumed_stream_keeps_position_and_credit() {
     assert_eq!((ack.received, ack.limit, ack.consumed), (at(1600, 0), at(1800, 64), later.consumed));
 }
 
-/// BIND says what is received, and BOUND how large the ring is now.
+/// The last acknowledgement may have been lost with the connection, and nobody waits for another one.
 #[test]
-fn a_resumed_stream_tells_only_what_is_new() {
+fn a_resumed_stream_tells_again_how_far_the_task_is() {
     let mut incoming = incoming();
     assert_eq!(incoming.on_run(&run(at(0, 0), 100)), Ok(Accept::Fresh));
+    let done = Progress { consumed: consumed(100, 0), ..progress(at(100, 0)) };
+    let lost = incoming.acknowledgement(&done, moment(0), true).expect("forced");
+    let _ = incoming.suspend();
+    assert_eq!(incoming.resumed(&bound(true)), Ok(()));
+    assert_eq!(incoming.acknowledgement(&done, moment(10), false), None);
+    assert_eq!(incoming.due_at(), Some(moment(1010)));
+    assert_eq!(incoming.acknowledgement(&done, moment(1010), false), Some(lost));
+    assert_eq!(incoming.acknowledgement(&done, moment(9000), true), None);
+}
+
+/// BIND says what is received, and BOUND how large the ring is now.
+#[test]
+fn a_resumed_stream_counts_what_is_new() {
+    let mut incoming = incoming();
+    assert_eq!(incoming.on_run(&run(at(0, 0), 249)), Ok(Accept::Fresh));
     let _ = incoming.suspend();
     assert_eq!(incoming.resumed(&Bound { ring_entries: 8, ..bound(true) }), Ok(()));
     let nothing = Progress::default();
-    assert_eq!(incoming.acknowledgement(&nothing, moment(0), true), None);
-    assert_eq!(incoming.on_run(&run(at(100, 0), 1)), Ok(Accept::Fresh));
-    assert_eq!(incoming.acknowledgement(&nothing, moment(0), false), None);
-    assert_eq!(incoming.on_run(&run(at(101, 0), 1)), Ok(Accept::Fresh));
+    assert_eq!(incoming.on_run(&run(at(249, 0), 1)), Ok(Accept::Fresh));
+    assert_eq!(incoming.acknowledgement(&nothing, moment(0), false), None, "one byte, one run");
+    assert_eq!(incoming.on_run(&run(at(250, 0), 1)), Ok(Accept::Fresh));
     let ack = incoming.acknowledgement(&nothing, moment(0), false).expect("a quarter of the ring");
-    assert_eq!(ack.received, at(102, 0));
+    assert_eq!(ack.received, at(251, 0));
 }
 
 #[test]

@@ -76,11 +76,16 @@ proptest! {
 
     /// Every changed bit of a frame with a checksum is noticed.
     #[test]
-    fn checksums_notice_every_bit((bytes, features) in any_frame(), at in any::<prop::sample::Index>(), bit in 0..8_u32) {
-        prop_assume!(features.has(Features::CRC) && bytes[5] != 0);
+    fn checksums_notice_every_bit(
+        bytes in frame_with(Features::CRC), at in any::<prop::sample::Index>(), bit in 0..8_u32,
+    ) {
+        if bytes[5] == 0 {
+            // Of a handshake, which has none.
+            return Ok(());
+        }
         let mut changed = bytes.clone();
         changed[at.index(bytes.len())] ^= 1_u8 << bit;
-        prop_assert!(decode(&changed, features).is_err());
+        prop_assert!(decode(&changed, Features::CRC).is_err());
     }
 }
 

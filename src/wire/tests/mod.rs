@@ -283,17 +283,20 @@ fn features() -> impl Strategy<Value = Features> {
 }
 
 /// A frame of any kind.
-fn any_frame() -> impl Strategy<Value = (Vec<u8>, Features)> {
+fn frame_with(features: Features) -> impl Strategy<Value = Vec<u8>> {
     let acks = prop::collection::vec(ack(), 1..=ACKS_MAX);
     prop_oneof![
-        8 => (message(), features()).prop_map(|(frame, features)| (encoded(&frame, features), features)),
-        1 => (acks, features()).prop_map(|(acks, features)| {
+        8 => message().prop_map(move |frame| encoded(&frame, features)),
+        1 => acks.prop_map(move |acks| {
             let mut out = Vec::new();
             encode_acks(&mut out, features, &acks);
-            (out, features)
+            out
         }),
-        1 => (runs(), features()).prop_map(|((runs, payload), features)| {
-            (data(&runs, &payload, features), features)
-        }),
+        1 => runs().prop_map(move |(runs, payload)| data(&runs, &payload, features)),
     ]
+}
+
+/// The same, with what is agreed on.
+fn any_frame() -> impl Strategy<Value = (Vec<u8>, Features)> {
+    features().prop_flat_map(|features| (frame_with(features), Just(features)))
 }
