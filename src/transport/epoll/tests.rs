@@ -119,7 +119,10 @@ fn a_buffer_that_another_connection_got_is_everybodys() {
     drop(taken);
     assert_eq!(epoll.receive_from(second, &mut done), 5);
     assert_eq!(pool.free(), 0);
-    epoll.turn(Some(Duration::from_secs(1)), &mut done).unwrap();
+    let (clock, long) = (Monotonic::start(), Duration::from_secs(5));
+    let start = clock.now();
+    epoll.turn(Some(long), &mut done).unwrap();
+    assert!(clock.now().since(start) < long, "it waits beside a buffer with room");
     let came = |completion: &Completion| match completion {
         Completion::Received { connection, .. } => Some(*connection),
         _ => None,
