@@ -90,7 +90,7 @@ pub(crate) struct Latency {
     /// Bytes of records that are written at once between those measured; 0: none.
     #[arg(long, default_value_t = 0)]
     pub(crate) burst_bytes: u64,
-    /// Milliseconds from one burst to the next.
+    /// Milliseconds from the end of one burst to the begin of the next.
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) burst_every_ms: u32,
 }
