@@ -60,6 +60,27 @@ fn pass(io: Io, records: u64, bytes: usize, consumers: u32, flush: Flush) -> Res
     Ok(())
 }
 
+/// Windows so small that every record needs credit several times: what is consumed is told before anybody sleeps.
+#[test]
+fn records_arrive_through_a_narrow_window() -> Result<(), Box<dyn Error>> {
+    for io in [Io::Epoll, Io::Auto] {
+        let (here, there) = (worker(io), worker(io));
+        let mut writer =
+            here.create_partition(PartitionId::default(), Attempt(1), PartitionConfig::new(1))?;
+        let config = GateConfig::new(Attempt(1), Incarnation::random()?).receive_bytes_max(8 << 10);
+        let gate = there.input_gate(config.channel(writer.descriptor(0)));
+        let reader = thread::spawn(move || read_all(gate));
+        for number in 0..20_u64 {
+            let mut record = vec![0; 100_000];
+            record[..8].copy_from_slice(&number.to_le_bytes());
+            writer.write_blocking_timeout(0, &record, Duration::from_secs(20))?;
+        }
+        writer.finish_blocking_timeout(Duration::from_secs(20))?;
+        assert_eq!(reader.join().expect("no panic"), (20, 190));
+    }
+    Ok(())
+}
+
 #[test]
 fn records_arrive_over_epoll() -> Result<(), Box<dyn Error>> {
     pass(Io::Epoll, 100_000, 100, 1, Flush::default())?;

@@ -36,8 +36,14 @@ pub(crate) fn start(path: &Path, cluster: Option<&Cluster>, segments: u32) -> Re
 }
 
 /// The way by which the worker moves bytes.
-pub(crate) fn io_name(path: &Path) -> String {
-    if path.local { "local".into() } else { path.io.to_string() }
+pub(crate) fn io_name(path: &Path, worker: &Worker) -> String {
+    let net = worker.snapshot().net;
+    match (path.local, net.by_uring, net.by_epoll) {
+        (true, ..) => "local".into(),
+        (false, 1.., 0) => "uring".into(),
+        (false, 0, 1..) => "epoll".into(),
+        _ => path.io.to_string(),
+    }
 }
 
 /// The counters of a worker that has a network.
@@ -45,7 +51,8 @@ pub(crate) fn counters(worker: &Worker) -> Option<Counters> {
     let snapshot = worker.snapshot();
     snapshot.network.map(|_| Counters {
         enters: snapshot.net.enters,
-        wakes: snapshot.net.wakes,
+        // A thread that slept costs a call of its own and one of who woke it.
+        wakes: snapshot.net.wakes + 2 * snapshot.parks,
         zero_copy_sends: snapshot.net.zero_copy_sends,
         zero_copy_copied: snapshot.net.zero_copy_copied,
     })

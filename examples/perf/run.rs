@@ -116,7 +116,7 @@ pub(crate) fn run(job: &Job) -> Result<Outcome, AnyError> {
     if read.totals != written {
         return Err(format!("written {written:?}, read {:?}", read.totals).into());
     }
-    let io = plane::io_name(job.path());
+    let io = plane::io_name(job.path(), &worker);
     end(&worker)?;
     Ok(Outcome { processes, read, io })
 }

@@ -55,7 +55,7 @@ pub(crate) use cell::Exclusive;
 pub(crate) use crossbeam_utils::CachePadded;
 pub(crate) use park::Parker;
 #[cfg(not(loom))]
-pub(crate) use park::{Turn, set_turn, turn_now};
+pub(crate) use park::{Turn, parks, set_turn, turn_now};
 /// A model's threads turn nothing.
 #[cfg(loom)]
 pub(crate) fn turn_now() {}

@@ -6,7 +6,7 @@ use std::task::{Wake, Waker};
 use std::time::Duration;
 
 #[cfg(not(loom))]
-pub(crate) use turned::{Turn, set_turn, turn_now};
+pub(crate) use turned::{Turn, parks, set_turn, turn_now};
 
 /// The waker of one thread, for calls that block it.
 ///
@@ -69,6 +69,8 @@ impl Parker {
         if self.turn.is_some() {
             return turned::turn(timeout);
         }
+        #[cfg(not(loom))]
+        turned::PARKS.fetch_add(1, super::Ordering::Relaxed); // Relaxed: a statistic
         // A model has no time: whatever is waited for must come.
         #[cfg(not(loom))]
         if let Some(timeout) = timeout {
@@ -94,6 +96,14 @@ mod turned {
 
         /// Does what there is to do, and waits for more until the waker is woken or `timeout` is over.
         fn turn(&self, timeout: Option<Duration>);
+    }
+
+    /// How often threads of this process slept in blocking calls.
+    pub(super) static PARKS: super::super::AtomicU64 = super::super::AtomicU64::new(0);
+
+    /// How often threads of this process slept in blocking calls of this library.
+    pub(crate) fn parks() -> u64 {
+        PARKS.load(super::super::Ordering::Relaxed) // Relaxed: a statistic
     }
 
     thread_local! {

@@ -24,7 +24,7 @@ use crate::memory::{Census, MemoryConfig, MemoryError, SegmentPool};
 use crate::metrics::cold_event;
 use crate::net;
 use crate::partition::{CreateError, Home, Manager, Network, PartitionConfig, WaitLimits};
-use crate::sync::{Mutex, lock};
+use crate::sync::{Mutex, lock, parks};
 use crate::transport::TransportError;
 use crate::writer::RecordWriter;
 use clock::WorkerClock;
@@ -213,6 +213,7 @@ impl Worker {
             census: manager.pool().census(),
             binds_waiting: manager.waiting(),
             lost_wakeups: manager.counts.lost_wakeups(),
+            parks: parks(),
             network: self.0.network.as_ref().map(ControlHandle::snapshot),
             net: self.0.threads.as_ref().map(Threads::snapshot).unwrap_or_default(),
         }

@@ -21,6 +21,9 @@ pub struct WorkerSnapshot {
     pub binds_waiting: usize,
     /// Wake-ups that the once-a-second look found missing. Anything but 0 is a defect of this library.
     pub lost_wakeups: u64,
+    /// How often blocking calls of this process have put their thread to sleep. Each costs a system call, and
+    /// another one of who wakes it.
+    pub parks: u64,
     /// The control thread's part of the network. None of a worker that doesn't listen.
     pub network: Option<NetworkSnapshot>,
     /// The network threads' part, all of them together.

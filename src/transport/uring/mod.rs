@@ -370,6 +370,6 @@ impl<R: Ring> Transport for Uring<R> {
     }
 
     fn counts(&self) -> TransportCounts {
-        self.counts
+        TransportCounts { wakes: self.bell.rings(), ..self.counts }
     }
 }
