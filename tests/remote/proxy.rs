@@ -1,9 +1,12 @@
 //! A network between two workers that can be cut, and is at times.
 
 use crate::stage::{
-    Got, RETAIN, STUCK, assert_whole, builder, config, finish, id, next_with_loss, number, record, secret, until,
+    Got, RETAIN, STUCK, assert_whole, builder, config, finish, id, next_with_loss, number, record, secret,
+    until,
 };
-use pirn::{Attempt, Cause, GateConfig, Incarnation, Io, PartitionConfig, Policies, SegmentClass, WhenAbsent};
+use pirn::{
+    Attempt, Cause, GateConfig, Incarnation, Io, PartitionConfig, Policies, SegmentClass, WhenAbsent,
+};
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -124,7 +127,8 @@ fn cuts(io: Io, when_absent: WhenAbsent, sizes: &'static [usize]) {
         numbers
     });
     let got = Arc::new(AtomicU64::new(0));
-    let (count, bytes_of) = (got.clone(), move |number: u64| record(number, sizes[number as usize % sizes.len()]));
+    let (count, bytes_of) =
+        (got.clone(), move |number: u64| record(number, sizes[number as usize % sizes.len()]));
     let reader = thread::spawn(move || {
         let (mut came, mut missed, mut doubted, mut outages) = (0_u64, 0, 0, 0);
         let mut after = 0;
@@ -165,7 +169,10 @@ fn cuts(io: Io, when_absent: WhenAbsent, sizes: &'static [usize]) {
     assert!(cut == 20 && (1..=20).contains(&outages), "{cut} cuts, {outages} outages");
     let missing = written - came;
     // In doubt is what may have come or not.
-    assert!(missed <= missing && missing <= missed + doubted, "{missing} missing: {missed} lost, {doubted} in doubt");
+    assert!(
+        missed <= missing && missing <= missed + doubted,
+        "{missing} missing: {missed} lost, {doubted} in doubt"
+    );
     let connections = consumer.snapshot().net;
     assert!(connections.connections >= 20, "{connections:?}");
     assert_whole(consumer);
@@ -206,4 +213,38 @@ fn a_network_that_is_down_is_tried_again_without_haste() {
     drop(writer);
     assert_whole(consumer);
     assert_whole(producer);
+}
+
+/// A reader that is behind when its connection is cut gets all that had come, then the notice, and goes on.
+#[test]
+fn what_had_come_is_read_after_the_cut() {
+    for io in [Io::Epoll, Io::Auto] {
+        let proxy = Proxy::new();
+        let producer = builder(io).advertise(proxy.address).start().unwrap();
+        proxy.lead_to(producer.snapshot().network.unwrap().listening);
+        let consumer = builder(io).start().unwrap();
+        let mut writer = producer.create_partition(id(0), Attempt(1), config(1, RETAIN)).unwrap();
+        let gate_config = GateConfig::new(Attempt(1), Incarnation(1)).channel(writer.descriptor(0));
+        let mut gate = consumer.input_gate(gate_config);
+        assert_eq!(next_with_loss(&mut gate).0, Got::Available(0, Attempt(1)));
+        // Each comes by itself: far more deliveries than the channel's queue takes.
+        for number in 0..200 {
+            let before = consumer.snapshot().net.bytes_received;
+            writer.write_blocking_timeout(0, &record(number, 100), STUCK).unwrap();
+            until("it has come", || consumer.snapshot().net.bytes_received > before + 100);
+        }
+        assert_eq!(proxy.cut(), 2, "data and control");
+        until("the cut is seen", || consumer.snapshot().net.connections_lost == 1);
+        for number in 0..200 {
+            assert_eq!(next_with_loss(&mut gate).0, Got::Record(0, record(number, 100)));
+        }
+        let (lost, _) = next_with_loss(&mut gate);
+        assert!(matches!(lost, Got::Unavailable(0, Cause::ConnectionLost { .. })), "{lost:?}");
+        assert_eq!(next_with_loss(&mut gate).0, Got::Available(0, Attempt(1)));
+        writer.write_blocking_timeout(0, &record(200, 100), STUCK).unwrap();
+        assert_eq!(next_with_loss(&mut gate).0, Got::Record(0, record(200, 100)));
+        drop((gate, writer));
+        assert_whole(consumer);
+        assert_whole(producer);
+    }
 }
