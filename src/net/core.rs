@@ -19,7 +19,7 @@ use crate::memory::ReceivePool;
 use crate::metrics::cold_event;
 use crate::partition::Manager;
 use crate::transport::{Batch, Close, Completion, ConnectionId, Transport};
-use crate::wire::{Ack, Frame, StreamId};
+use crate::wire::{Ack, StreamId};
 use slab::Slab;
 use std::collections::HashMap;
 use std::io;
@@ -345,7 +345,7 @@ impl NetCore {
         }
         for id in &ids {
             if let Some(slot) = self.by_id.get(id).copied() {
-                self.connections[slot].say(&Frame::Goodbye);
+                self.connections[slot].is_leaving = true;
                 self.list(slot);
             }
         }
