@@ -28,6 +28,8 @@ use std::time::Duration;
 
 /// Batches kept for the next sends.
 const BATCHES_KEPT: usize = 16;
+/// Batches with more staging memory than this aren't kept.
+const BATCH_KEPT_BYTES_MAX: usize = 1 << 20;
 /// Commands obeyed in one turn, before sockets have their share.
 const COMMANDS_A_TURN: usize = 256;
 
@@ -285,7 +287,7 @@ impl NetCore {
             }
         }
         batch.empty();
-        if self.batches.len() < BATCHES_KEPT {
+        if self.batches.len() < BATCHES_KEPT && batch.staging.capacity() <= BATCH_KEPT_BYTES_MAX {
             self.batches.push(batch);
         }
     }

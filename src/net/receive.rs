@@ -16,6 +16,10 @@ use crate::wire::{self, Bound, EventFrame, Frame, Kind, PriorityFrame, Run, Stre
 use bytes::Bytes;
 use std::ops::Range;
 
+/// The most bytes of control frames that wait for one connection: more than the answers to binds of all the
+/// streams that may be open on it.
+const CONTROL_BYTES_MAX: usize = 16 << 20;
+
 /// Where the bytes of a frame lie.
 #[derive(Clone, Copy)]
 enum Origin<'a> {
@@ -85,9 +89,18 @@ impl NetCore {
                 Ok(Step::Joined(frame)) => self.frame(slot, &frame, Origin::Heap(&frame), false),
                 Err(violation) => Err(violation),
             };
+            let handled = handled.and_then(|()| self.check_unread(slot));
             if let Err(violation) = handled {
                 self.violated(slot, violation, transport);
             }
+        }
+    }
+
+    /// Who asks and doesn't read the answers would have them pile up here.
+    fn check_unread(&self, slot: usize) -> Result<(), Violation> {
+        match self.connections.get(slot).map_or(0, |live| live.control.len()) {
+            bytes if bytes > CONTROL_BYTES_MAX => Err(Violation::unread(bytes, CONTROL_BYTES_MAX)),
+            _ => Ok(()),
         }
     }
 
