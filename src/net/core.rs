@@ -314,10 +314,11 @@ impl NetCore {
         self.endpoint.counts.lost_connection();
         self.endpoint.counts.add(&connection.counts());
         let streams: Vec<_> = connection.session.drain().map(|(_, place)| place).collect();
-        let dialled = connection.dialled;
+        let (dialled, has_bound) = (connection.dialled, connection.has_bound);
         if let Some(peer) = dialled {
             // First: channels that ask again must not get this one.
-            self.peers.lost(peer, slot);
+            let step = self.peers.lost(peer, slot, has_bound, self.now);
+            self.step(peer, step);
         }
         for place in streams {
             match dialled {

@@ -62,7 +62,7 @@ impl NetCore {
         self.by_id.insert(id, slot);
         self.endpoint.counts.new_connection();
         if let Some(peer) = dialled {
-            let Some(waiting) = self.peers.connected(peer, slot) else {
+            let Some(waiting) = self.peers.connected(peer, slot, self.now) else {
                 return self.lose(id, "nobody waits for it", Close::Orderly, transport);
             };
             for token in waiting {
@@ -189,6 +189,7 @@ impl NetCore {
             ended: bound.ended,
             resumed: bound.resumed,
         };
+        connection.has_bound = true;
         receiving.channel.feeder.push(Delivery::Bound(Box::new(grant)));
         Ok(())
     }
