@@ -81,7 +81,7 @@ impl NetCore {
             };
             let step = connection.framer.next(bytes, &mut at).map_err(Violation::from);
             let handled = match step {
-                Ok(Step::More) => return,
+                Ok(Step::More) => return self.endpoint.counts.add(&connection.counts()),
                 Ok(Step::Whole(frame)) => {
                     let origin = Origin::Buffer(bytes, frame.start);
                     self.frame(slot, &bytes[frame], origin, may_lend)
@@ -278,6 +278,7 @@ impl NetCore {
         let Some(connection) = self.connections.get_mut(slot) else { return Ok(()) };
         let from = connection.from;
         cold_event!(warn, %from, %violation, "the other end broke a rule: stream closed");
+        self.endpoint.counts.violated();
         connection.say(&Frame::Error(violation.frame()));
         self.list(slot);
         self.drop_stream(slot, stream, &violation.to_string());
