@@ -1,7 +1,9 @@
 //! Binds that can't be granted, each with its own answer.
 
-use crate::stage::{Got, RETAIN, STUCK, Stage, config, expect_records, finish, id, next, next_with_loss, write};
 use crate::stage::assert_silent;
+use crate::stage::{
+    Got, RETAIN, STUCK, Stage, config, expect_records, finish, id, next, next_with_loss, write,
+};
 use pirn::{
     Attempt, BindError, BindSecret, Cause, ChannelDescriptor, GateConfig, GateError, Incarnation, JobId,
     RecordLayout, Update, WhenAbsent, WhyBlocked,
@@ -86,7 +88,9 @@ pub(crate) fn a_bind_while_the_producer_finishes_gets_the_rest_and_the_end(stage
     expect_records(&mut old, 0..3);
     let producer = thread::spawn(move || finish(&mut writer));
     // The end is in the ring before the old attempt goes: the end is all that is left to be waited for.
-    crate::stage::until("it finishes", || stage.partition(0).unwrap().subpartitions[0].account.written.records == 100);
+    crate::stage::until("it finishes", || {
+        stage.partition(0).unwrap().subpartitions[0].account.written.records == 100
+    });
     drop(old);
     stage.until_absent(0);
     let mut new = stage.gate(2, 0, 1);
@@ -169,7 +173,9 @@ pub(crate) fn a_wrong_layout_and_a_wrong_number_are_told_apart(stage: Stage) {
     let wrong = ChannelDescriptor { layout, ..stage.descriptor(0, 1) };
     let mut gate = stage.consumer.input_gate(stage.config(1).channel(wrong));
     let refused = |got: Got| match got {
-        Got::BindFailed(0, BindError::Layout { what, partition, descriptor }) => (what, partition, descriptor),
+        Got::BindFailed(0, BindError::Layout { what, partition, descriptor }) => {
+            (what, partition, descriptor)
+        }
         other => panic!("{other:?}"),
     };
     let (what, partition, descriptor) = refused(next(&mut gate));

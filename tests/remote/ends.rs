@@ -1,8 +1,8 @@
 //! How producers and consumers end, and what is said of what they leave.
 
 use crate::stage::{
-    Got, RETAIN, STUCK, Stage, assert_silent, config, expect_records, finish, next, next_with_loss, record, until,
-    write,
+    Got, RETAIN, STUCK, Stage, assert_silent, config, expect_records, finish, next, next_with_loss, record,
+    until, write,
 };
 use pirn::{Attempt, Cause, GateError, Item, TryNext, Update, WhenAbsent};
 use std::thread;
@@ -62,7 +62,8 @@ pub(crate) fn the_end_counts_when_it_is_acknowledged(stage: Stage) {
     let mut gate = stage.consumer.input_gate(gate_config);
     assert_eq!(next(&mut gate), Got::Available(0, Attempt(1)));
     write(&mut writer, 0..20);
-    let delivered = || stage.partition(0).map(|partition| partition.subpartitions[0].account.delivered.records);
+    let delivered =
+        || stage.partition(0).map(|partition| partition.subpartitions[0].account.delivered.records);
     let mut receipt = None;
     for number in 0..20 {
         match gate.next_blocking_timeout(STUCK).unwrap() {
@@ -83,7 +84,10 @@ pub(crate) fn the_end_counts_when_it_is_acknowledged(stage: Stage) {
     assert_eq!(next(&mut gate), Got::EndOfData(0));
     assert_eq!(next(&mut gate), Got::EndOfPartition(0));
     assert_eq!(next(&mut gate), Got::End);
-    assert!(is_done.recv_timeout(std::time::Duration::from_millis(50)).is_err(), "the end isn't acknowledged");
+    assert!(
+        is_done.recv_timeout(std::time::Duration::from_millis(50)).is_err(),
+        "the end isn't acknowledged"
+    );
     gate.acknowledge_all();
     is_done.recv_timeout(STUCK).unwrap();
     producer.join().unwrap();

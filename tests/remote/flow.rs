@@ -1,6 +1,8 @@
 //! What flows: records, events, priority events, lent memory, broadcasts.
 
-use crate::stage::{Got, STUCK, Stage, assert_silent, config, expect_records, finish, id, next, record, write};
+use crate::stage::{
+    Got, STUCK, Stage, assert_silent, config, expect_records, finish, id, next, record, write,
+};
 use bytes::Bytes;
 use pirn::{
     Attempt, ChannelDescriptor, Event, Item, PriorityEvent, RecordLayout, Target, TryNext, WhenAbsent,
@@ -24,7 +26,7 @@ pub(crate) fn records_and_events_come_in_order(stage: Stage) {
             let bytes = record(number, sizes[number as usize % sizes.len()]);
             writer.write_blocking_timeout(0, &bytes, STUCK).unwrap();
             if number % 4 == 0 {
-                writer.event_blocking(Target::One(0), &event(number)).unwrap();
+                let _ = writer.event_blocking(Target::One(0), &event(number)).unwrap();
             }
         }
         finish(&mut writer);
@@ -51,7 +53,7 @@ pub(crate) fn priority_events_overtake_and_all_come(stage: Stage) {
     write(&mut writer, 0..50);
     let event = |number: u8| PriorityEvent::new(&[number; 56]).unwrap();
     for number in 0..8 {
-        writer.priority_event_blocking(Target::One(0), event(number)).unwrap();
+        let _ = writer.priority_event_blocking(Target::One(0), event(number)).unwrap();
     }
     // They pass by the records that nobody takes.
     for number in 0..8 {
@@ -59,7 +61,7 @@ pub(crate) fn priority_events_overtake_and_all_come(stage: Stage) {
     }
     let producer = thread::spawn(move || {
         for number in 8..200 {
-            writer.priority_event_blocking(Target::One(0), event(number)).unwrap();
+            let _ = writer.priority_event_blocking(Target::One(0), event(number)).unwrap();
         }
         writer
     });
@@ -91,7 +93,8 @@ pub(crate) fn what_is_lent_stays_as_it_was(stage: Stage) {
             other => panic!("{other:?}"),
         }
         if number % 7 == 6 {
-            let check = |(number, bytes): (u64, Bytes)| assert!(bytes == record(number, size(number)), "{number}");
+            let check =
+                |(number, bytes): (u64, Bytes)| assert!(bytes == record(number, size(number)), "{number}");
             kept.drain(..kept.len() - 3).for_each(check);
         }
     }
@@ -117,7 +120,7 @@ pub(crate) fn broadcasts_reach_everybody(stage: Stage) {
             let bytes = record(number, sizes[number as usize % sizes.len()]);
             assert_eq!(writer.broadcast_blocking(&bytes).unwrap().queued, 3);
             if number % 10 == 0 {
-                writer.event_blocking(Target::All, &Event::Barrier(number)).unwrap();
+                let _ = writer.event_blocking(Target::All, &Event::Barrier(number)).unwrap();
             }
         }
         finish(&mut writer);
@@ -155,7 +158,7 @@ pub(crate) fn many_events_without_records_come_through(stage: Stage) {
                 0 => Event::Barrier(number),
                 _ => Event::Application(Bytes::from(vec![number as u8; 2048])),
             };
-            writer.event_blocking(Target::One(0), &event).unwrap();
+            let _ = writer.event_blocking(Target::One(0), &event).unwrap();
         }
         finish(&mut writer);
     });

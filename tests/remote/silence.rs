@@ -1,7 +1,10 @@
 //! One record, then silence, after bursts: it comes by itself, and soon.
 
 use crate::stage::{Got, STUCK, assert_whole, builder, id, next, number, record};
-use pirn::{Attempt, Driver, Flush, GateConfig, Incarnation, Io, Item, PartitionConfig, Policies, TryNext};
+use pirn::{
+    Attempt, Driver, Flush, GateConfig, Incarnation, Io, Item, PartitionConfig, Policies, SegmentClass,
+    TryNext,
+};
 use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -27,7 +30,9 @@ fn rounds(io: Io, flush: Flush, driver: Driver, count: usize) -> Vec<Duration> {
         let producer = producer.clone();
         thread::spawn(move || {
             let reactor = (driver == Driver::Caller).then(|| producer.reactor().unwrap());
-            let config = PartitionConfig::new(1).policies(Policies { flush, ..Policies::default() });
+            let config = PartitionConfig::new(1)
+                .segment_class(SegmentClass::K4)
+                .policies(Policies { flush, ..Policies::default() });
             let mut writer = producer.create_partition(id(0), Attempt(1), config).unwrap();
             give.send(writer.descriptor(0)).unwrap();
             for round in 0..count {
@@ -52,7 +57,9 @@ fn rounds(io: Io, flush: Flush, driver: Driver, count: usize) -> Vec<Duration> {
                     Some(reactor) => loop {
                         match told.try_recv() {
                             Ok(came) => break came,
-                            Err(mpsc::TryRecvError::Empty) => reactor.turn(Some(Duration::from_millis(1))).unwrap(),
+                            Err(mpsc::TryRecvError::Empty) => {
+                                reactor.turn(Some(Duration::from_millis(1))).unwrap()
+                            }
                             Err(error) => panic!("{error}"),
                         }
                     },
@@ -66,8 +73,7 @@ fn rounds(io: Io, flush: Flush, driver: Driver, count: usize) -> Vec<Duration> {
     };
     let descriptor = given.recv().unwrap();
     let reactor = (driver == Driver::Caller).then(|| consumer.reactor().unwrap());
-    let mut gate =
-        consumer.input_gate(GateConfig::new(Attempt(1), Incarnation(1)).channel(descriptor));
+    let mut gate = consumer.input_gate(GateConfig::new(Attempt(1), Incarnation(1)).channel(descriptor));
     assert_eq!(next(&mut gate), Got::Available(0, Attempt(1)));
     let mut expected = 1;
     loop {
@@ -109,7 +115,9 @@ fn lone_records(io: Io, driver: Driver) {
     for (flush, more) in [(Flush::EveryRecord, Duration::ZERO), (Flush::Interval(interval), interval)] {
         let taken = rounds(io, flush, driver, count);
         let [p50, p99, p999, most] = [0.5, 0.99, 0.999, 1.0].map(|share| quantile(&taken, share));
-        println!("lone records io={io:?} driver={driver:?} flush={flush:?} p50={p50:?} p99={p99:?} p999={p999:?} max={most:?}");
+        println!(
+            "lone records io={io:?} driver={driver:?} flush={flush:?} p50={p50:?} p99={p99:?} p999={p999:?} max={most:?}"
+        );
         if is_full() {
             assert!(p999 <= Duration::from_millis(1) + more, "{p999:?}");
         } else {
