@@ -37,6 +37,10 @@ pub(super) struct Connection {
     pub(super) is_acknowledging: bool,
     /// When a timer looks after them.
     pub(super) acknowledge_at: Option<Moment>,
+    /// A channel of this side was bound by it.
+    pub(super) has_bound: bool,
+    /// Its last frame is GOODBYE, behind whatever is left to be said.
+    pub(super) is_leaving: bool,
     /// Nothing is taken from it any more: it is being closed.
     pub(super) is_closing: bool,
     /// Of the session's counts, what has been added to the endpoint's.
@@ -69,6 +73,8 @@ impl Connection {
             unacknowledged: Vec::new(),
             is_acknowledging: false,
             acknowledge_at: None,
+            has_bound: false,
+            is_leaving: false,
             is_closing: false,
             counted: Counts::default(),
         }

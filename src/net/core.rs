@@ -19,7 +19,7 @@ use crate::memory::ReceivePool;
 use crate::metrics::cold_event;
 use crate::partition::Manager;
 use crate::transport::{Batch, Close, Completion, ConnectionId, Transport};
-use crate::wire::{Ack, Frame, StreamId};
+use crate::wire::{Ack, StreamId};
 use slab::Slab;
 use std::collections::HashMap;
 use std::io;
@@ -28,6 +28,8 @@ use std::time::Duration;
 
 /// Batches kept for the next sends.
 const BATCHES_KEPT: usize = 16;
+/// Batches with more staging memory than this aren't kept.
+const BATCH_KEPT_BYTES_MAX: usize = 1 << 20;
 /// Commands obeyed in one turn, before sockets have their share.
 const COMMANDS_A_TURN: usize = 256;
 
@@ -285,7 +287,7 @@ impl NetCore {
             }
         }
         batch.empty();
-        if self.batches.len() < BATCHES_KEPT {
+        if self.batches.len() < BATCHES_KEPT && batch.staging.capacity() <= BATCH_KEPT_BYTES_MAX {
             self.batches.push(batch);
         }
     }
@@ -312,10 +314,11 @@ impl NetCore {
         self.endpoint.counts.lost_connection();
         self.endpoint.counts.add(&connection.counts());
         let streams: Vec<_> = connection.session.drain().map(|(_, place)| place).collect();
-        let dialled = connection.dialled;
+        let (dialled, has_bound) = (connection.dialled, connection.has_bound);
         if let Some(peer) = dialled {
             // First: channels that ask again must not get this one.
-            self.peers.lost(peer, slot);
+            let step = self.peers.lost(peer, slot, has_bound, self.now);
+            self.step(peer, step);
         }
         for place in streams {
             match dialled {
@@ -345,7 +348,7 @@ impl NetCore {
         }
         for id in &ids {
             if let Some(slot) = self.by_id.get(id).copied() {
-                self.connections[slot].say(&Frame::Goodbye);
+                self.connections[slot].is_leaving = true;
                 self.list(slot);
             }
         }

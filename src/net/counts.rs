@@ -87,7 +87,6 @@ impl NetCounts {
         if *counts != Counts::default() {
             add(&self.frames_stale, counts.stale);
             add(&self.frames_unknown, counts.unknown);
-            add(&self.violations, counts.violations);
         }
     }
 

@@ -19,8 +19,8 @@ enum State {
     Idle,
     /// The control thread dials.
     Dialling,
-    /// By the connection in this slot.
-    Connected(usize),
+    /// By the connection in this slot, since then.
+    Connected(usize, Moment),
     /// Until then nobody dials.
     Waiting(Moment),
 }
@@ -28,10 +28,21 @@ enum State {
 #[derive(Debug)]
 struct Peer {
     state: State,
-    /// Dials that failed one after the other.
+    /// Dials one after the other that failed, or led to connections that came to nothing.
     failures: u32,
     /// Channels (by token) that wait for a connection.
     waiting: Vec<u32>,
+}
+
+impl Peer {
+    /// Nobody dials for a while: the longer, the more often it has come to nothing.
+    fn pause(&mut self, now: Moment) -> Step {
+        let pause = BACK_OFF_MIN.saturating_mul(1 << self.failures.min(16)).min(BACK_OFF_MAX);
+        self.failures += 1;
+        let at = now.plus(pause);
+        self.state = State::Waiting(at);
+        Step::At(at)
+    }
 }
 
 /// What to do next for a peer.
@@ -60,7 +71,7 @@ impl Peers {
     /// The channel `token` wants to be bound at a peer.
     pub(super) fn want(&mut self, address: RemoteAddress, token: u32) -> Step {
         let peer = self.peer(address);
-        if let State::Connected(connection) = peer.state {
+        if let State::Connected(connection, _) = peer.state {
             return Step::Use(connection);
         }
         peer.waiting.push(token);
@@ -82,16 +93,20 @@ impl Peers {
 
     /// The connection in slot `connection` leads to the peer: gives the channels that waited for it. `None`
     /// if there is one already, or nobody wants it.
-    pub(super) fn connected(&mut self, address: RemoteAddress, connection: usize) -> Option<Vec<u32>> {
+    pub(super) fn connected(
+        &mut self,
+        address: RemoteAddress,
+        connection: usize,
+        now: Moment,
+    ) -> Option<Vec<u32>> {
         let peer = self.0.get_mut(&address)?;
-        if matches!(peer.state, State::Connected(_)) || peer.waiting.is_empty() {
+        if matches!(peer.state, State::Connected(..)) || peer.waiting.is_empty() {
             if peer.waiting.is_empty() && peer.state == State::Dialling {
                 self.0.remove(&address);
             }
             return None;
         }
-        peer.state = State::Connected(connection);
-        peer.failures = 0;
+        peer.state = State::Connected(connection, now);
         Some(std::mem::take(&mut peer.waiting))
     }
 
@@ -104,17 +119,17 @@ impl Peers {
             self.0.remove(&address);
             return Step::Nothing;
         }
-        let pause = BACK_OFF_MIN.saturating_mul(1 << peer.failures.min(16)).min(BACK_OFF_MAX);
-        peer.failures += 1;
-        let at = now.plus(pause);
-        peer.state = State::Waiting(at);
-        Step::At(at)
+        peer.pause(now)
     }
 
     /// The pause may be over.
     pub(super) fn redial(&mut self, address: RemoteAddress, now: Moment) -> Step {
         let Some(peer) = self.0.get_mut(&address) else { return Step::Nothing };
         match peer.state {
+            State::Waiting(at) if at <= now && peer.waiting.is_empty() => {
+                self.0.remove(&address);
+                Step::Nothing
+            }
             State::Waiting(at) if at <= now => {
                 peer.state = State::Dialling;
                 Step::Dial
@@ -123,11 +138,28 @@ impl Peers {
         }
     }
 
-    /// The connection in slot `connection` is gone.
-    pub(super) fn lost(&mut self, address: RemoteAddress, connection: usize) {
-        if self.0.get(&address).is_some_and(|peer| peer.state == State::Connected(connection)) {
-            self.0.remove(&address);
+    /// The connection in slot `connection` is gone; `bound`: a stream was bound by it. One that didn't last is
+    /// followed by a pause as after a failure: who shakes hands and leaves would be dialled without end.
+    pub(super) fn lost(
+        &mut self,
+        address: RemoteAddress,
+        connection: usize,
+        bound: bool,
+        now: Moment,
+    ) -> Step {
+        let Some(peer) = self.0.get_mut(&address) else { return Step::Nothing };
+        let State::Connected(current, since) = peer.state else { return Step::Nothing };
+        if current != connection {
+            return Step::Nothing;
         }
+        if now.since(since) >= BACK_OFF_MAX {
+            self.0.remove(&address);
+            return Step::Nothing;
+        }
+        if bound {
+            peer.failures = 0;
+        }
+        peer.pause(now)
     }
 }
 
@@ -149,12 +181,12 @@ mod tests {
         let mut peers = Peers::default();
         assert_eq!(peers.want(PEER, 1), Step::Dial);
         assert_eq!(peers.want(PEER, 2), Step::Nothing);
-        assert_eq!(peers.connected(PEER, 7), Some(vec![1, 2]));
+        assert_eq!(peers.connected(PEER, 7, at(0)), Some(vec![1, 2]));
         assert_eq!(peers.want(PEER, 3), Step::Use(7));
-        peers.lost(PEER, 6);
+        assert_eq!(peers.lost(PEER, 6, true, at(5)), Step::Nothing);
         assert_eq!(peers.want(PEER, 3), Step::Use(7), "another connection's end is not this one's");
-        peers.lost(PEER, 7);
-        assert_eq!(peers.want(PEER, 4), Step::Dial);
+        assert_eq!(peers.lost(PEER, 7, true, at(1000)), Step::Nothing);
+        assert_eq!(peers.want(PEER, 4), Step::Dial, "one that lasted is replaced at once");
     }
 
     #[test]
@@ -171,10 +203,32 @@ mod tests {
             assert_eq!(peers.redial(PEER, now), Step::Dial);
         }
         assert_eq!(pauses, [10, 20, 40, 80, 160, 320, 640, 1000, 1000]);
-        assert!(peers.connected(PEER, 1).is_some());
-        peers.lost(PEER, 1);
+        assert!(peers.connected(PEER, 1, now).is_some());
+        let later = now.plus(BACK_OFF_MAX);
+        assert_eq!(peers.lost(PEER, 1, false, later), Step::Nothing);
         assert_eq!(peers.want(PEER, 1), Step::Dial);
-        assert_eq!(peers.failed(PEER, now), Step::At(now.plus(BACK_OFF_MIN)));
+        assert_eq!(peers.failed(PEER, later), Step::At(later.plus(BACK_OFF_MIN)));
+    }
+
+    #[test]
+    fn a_connection_that_does_not_last_is_followed_by_a_pause() {
+        let mut peers = Peers::default();
+        let mut now = at(0);
+        assert_eq!(peers.want(PEER, 1), Step::Dial);
+        for pause in [10, 20, 40] {
+            assert!(peers.connected(PEER, 1, now).is_some());
+            let next = now.plus(Duration::from_millis(pause));
+            assert_eq!(peers.lost(PEER, 1, false, now), Step::At(next));
+            assert_eq!(peers.want(PEER, 1), Step::Nothing, "it waits");
+            now = next;
+            assert_eq!(peers.redial(PEER, now), Step::Dial);
+        }
+        // By this one something was read.
+        assert!(peers.connected(PEER, 1, now).is_some());
+        let next = now.plus(BACK_OFF_MIN);
+        assert_eq!(peers.lost(PEER, 1, true, now), Step::At(next));
+        assert_eq!(peers.redial(PEER, next), Step::Nothing, "nobody asked meanwhile");
+        assert!(peers.0.is_empty());
     }
 
     #[test]
@@ -185,7 +239,7 @@ mod tests {
         assert_eq!(peers.failed(PEER, at(1)), Step::Nothing);
         assert_eq!(peers.want(PEER, 1), Step::Dial);
         peers.forget(PEER, 1);
-        assert_eq!(peers.connected(PEER, 3), None, "the connection isn't wanted any more");
+        assert_eq!(peers.connected(PEER, 3, at(1)), None, "the connection isn't wanted any more");
         assert_eq!(peers.want(PEER, 2), Step::Dial);
         let Step::At(next) = peers.failed(PEER, at(2)) else { panic!("somebody waits") };
         peers.forget(PEER, 2);

@@ -16,6 +16,10 @@ use crate::wire::{self, Bound, EventFrame, Frame, Kind, PriorityFrame, Run, Stre
 use bytes::Bytes;
 use std::ops::Range;
 
+/// The most bytes of control frames that wait for one connection: more than the answers to binds of all the
+/// streams that may be open on it.
+const CONTROL_BYTES_MAX: usize = 16 << 20;
+
 /// Where the bytes of a frame lie.
 #[derive(Clone, Copy)]
 enum Origin<'a> {
@@ -58,7 +62,7 @@ impl NetCore {
         self.by_id.insert(id, slot);
         self.endpoint.counts.new_connection();
         if let Some(peer) = dialled {
-            let Some(waiting) = self.peers.connected(peer, slot) else {
+            let Some(waiting) = self.peers.connected(peer, slot, self.now) else {
                 return self.lose(id, "nobody waits for it", Close::Orderly, transport);
             };
             for token in waiting {
@@ -77,7 +81,7 @@ impl NetCore {
             };
             let step = connection.framer.next(bytes, &mut at).map_err(Violation::from);
             let handled = match step {
-                Ok(Step::More) => return,
+                Ok(Step::More) => return self.endpoint.counts.add(&connection.counts()),
                 Ok(Step::Whole(frame)) => {
                     let origin = Origin::Buffer(bytes, frame.start);
                     self.frame(slot, &bytes[frame], origin, may_lend)
@@ -85,9 +89,18 @@ impl NetCore {
                 Ok(Step::Joined(frame)) => self.frame(slot, &frame, Origin::Heap(&frame), false),
                 Err(violation) => Err(violation),
             };
+            let handled = handled.and_then(|()| self.check_unread(slot));
             if let Err(violation) = handled {
                 self.violated(slot, violation, transport);
             }
+        }
+    }
+
+    /// Who asks and doesn't read the answers would have them pile up here.
+    fn check_unread(&self, slot: usize) -> Result<(), Violation> {
+        match self.connections.get(slot).map_or(0, |live| live.control.len()) {
+            bytes if bytes > CONTROL_BYTES_MAX => Err(Violation::unread(bytes, CONTROL_BYTES_MAX)),
+            _ => Ok(()),
         }
     }
 
@@ -176,6 +189,7 @@ impl NetCore {
             ended: bound.ended,
             resumed: bound.resumed,
         };
+        connection.has_bound = true;
         receiving.channel.feeder.push(Delivery::Bound(Box::new(grant)));
         Ok(())
     }
@@ -264,6 +278,7 @@ impl NetCore {
         let Some(connection) = self.connections.get_mut(slot) else { return Ok(()) };
         let from = connection.from;
         cold_event!(warn, %from, %violation, "the other end broke a rule: stream closed");
+        self.endpoint.counts.violated();
         connection.say(&Frame::Error(violation.frame()));
         self.list(slot);
         self.drop_stream(slot, stream, &violation.to_string());

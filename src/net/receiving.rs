@@ -34,6 +34,8 @@ pub(super) enum Place {
     Waiting(Box<OpenChannel>),
     /// A stream is open for it, with this slot.
     Stream(usize),
+    /// Its stream is over, and its task has yet to take what had come.
+    Over(Box<OpenChannel>),
 }
 
 impl NetCore {
@@ -85,6 +87,11 @@ impl NetCore {
         match self.channels.get_mut(&token) {
             Some(Place::Waiting(channel)) if channel.feeder.is_closed() => self.end_channel(token),
             None | Some(Place::Waiting(_)) => {}
+            Some(Place::Over(channel)) => {
+                if channel.feeder.flush() {
+                    self.channels.remove(&token);
+                }
+            }
             Some(Place::Stream(slot)) => {
                 let slot = *slot;
                 let Some(receiving) = self.receiving.get_mut(slot) else { return };
@@ -170,7 +177,7 @@ impl NetCore {
     /// The task reads no more: the stream is closed in order.
     pub(super) fn end_channel(&mut self, token: u32) {
         match self.channels.remove(&token) {
-            None => {}
+            None | Some(Place::Over(_)) => {}
             Some(Place::Waiting(channel)) => self.peers.forget(channel.peer, token),
             Some(Place::Stream(slot)) => {
                 let Some(mut receiving) = self.receiving.try_remove(slot) else { return };
@@ -189,13 +196,13 @@ impl NetCore {
 
     /// The connection of the channel in this slot is gone.
     pub(super) fn channel_lost(&mut self, slot: usize, peer: RemoteAddress, reason: &str) {
-        let Some(mut receiving) = self.receiving.try_remove(slot) else { return };
+        let Some(receiving) = self.receiving.try_remove(slot) else { return };
         self.channels.remove(&receiving.token);
         if receiving.channel.feeder.is_closed() {
             return;
         }
         if receiving.incoming.is_some() {
-            receiving.channel.feeder.push(Delivery::Over(Over::Lost(lost(peer, reason))));
+            self.over(receiving.token, receiving.channel, Over::Lost(lost(peer, reason)));
         } else {
             // Nothing was read by it yet: it is asked for again by the next connection.
             self.open(receiving.channel);
@@ -204,12 +211,23 @@ impl NetCore {
 
     /// The stream of the channel in this slot is over.
     pub(super) fn channel_over(&mut self, slot: usize, over: Over) {
-        let Some(mut receiving) = self.receiving.try_remove(slot) else { return };
+        let Some(receiving) = self.receiving.try_remove(slot) else { return };
         self.channels.remove(&receiving.token);
         if let Some(connection) = self.connections.get_mut(receiving.connection) {
             connection.session.close(receiving.stream);
         }
-        receiving.channel.feeder.push(Delivery::Over(over));
+        self.over(receiving.token, receiving.channel, over);
+    }
+
+    /// The last thing that a channel is told. It comes behind all that had come before: where the task is behind,
+    /// the channel stays until that is taken.
+    fn over(&mut self, token: u32, mut channel: Box<OpenChannel>, over: Over) {
+        channel.feeder.push(Delivery::Over(over));
+        // From here on the task rings: nobody looks any more.
+        channel.feeder.rest();
+        if !channel.feeder.flush() {
+            self.channels.insert(token, Place::Over(channel));
+        }
     }
 
     /// The control thread could not reach a peer.

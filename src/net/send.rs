@@ -91,6 +91,9 @@ impl NetCore {
                 }
             }
         }
+        if connection.is_leaving {
+            batch.stage(|out| Frame::Goodbye.encode(out, features));
+        }
         // Nothing more is looked for before this batch is sent: its completion lists the connection again.
     }
 

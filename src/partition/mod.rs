@@ -159,7 +159,10 @@ impl Partition {
         lock(&self.failed).clone()
     }
 
+    /// A writer whose partition was closed under it has no cause of its own: some of its subpartitions may not
+    /// have heard of it yet.
     pub(crate) fn set_failure(&self, cause: Cause) {
+        let cause = self.closed().unwrap_or(cause);
         lock(&self.failed).get_or_insert(cause);
     }
 

@@ -32,6 +32,13 @@ impl Violation {
         Self { scope: Scope::Connection, rule, text: text.to_string() }
     }
 
+    /// So many bytes wait for a peer that doesn't read.
+    #[cold]
+    pub(crate) fn unread(bytes: usize, most: usize) -> Self {
+        let text = format_args!("{bytes} bytes of answers wait to be read, {most} may");
+        Self::connection(Rule::UNREAD, text)
+    }
+
     /// What the peer is told.
     pub(crate) fn frame(&self) -> ErrorFrame<'_> {
         let stream = match self.scope {

@@ -97,6 +97,13 @@ impl Amount {
     }
 }
 
+impl Amount {
+    /// The lesser of the two, each count for itself.
+    pub(crate) fn at_most(self, most: Self) -> Self {
+        Self { records: self.records.min(most.records), bytes: self.bytes.min(most.bytes) }
+    }
+}
+
 impl std::ops::Add for Amount {
     type Output = Self;
     fn add(self, other: Self) -> Self {

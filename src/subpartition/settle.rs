@@ -109,7 +109,8 @@ impl Subpartition {
         }
         let in_doubt = match ending {
             Ending::Fenced => open,
-            Ending::Closed { yielded } => yielded.beyond(noted),
+            // A consumer far away is believed no more than it can have got.
+            Ending::Closed { yielded } => yielded.beyond(noted).at_most(open),
         };
         record.in_doubt += in_doubt;
         record.lost.unread += open.since(in_doubt);

@@ -65,9 +65,11 @@ impl Rule {
     pub(crate) const ERROR: Self = Self(25);
     /// PONG answers a PING.
     pub(crate) const HEARTBEAT: Self = Self(26);
+    /// Answers are read.
+    pub(crate) const UNREAD: Self = Self(27);
     /// The newest.
     #[cfg(all(test, not(loom)))]
-    pub(crate) const LAST: Self = Self::HEARTBEAT;
+    pub(crate) const LAST: Self = Self::UNREAD;
 }
 
 impl fmt::Display for Rule {

@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that can't go on panics")]
 
+mod hostile;
+
 use super::clock::WorkerClock;
 use crate::clock::Clock;
 use std::sync::{Arc, mpsc};
