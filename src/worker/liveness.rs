@@ -10,7 +10,8 @@
 //!   alone: a report for who operates the cluster, without consequences. Death has one fixed bound, so that two
 //!   workers with the same settings agree on it, whatever they have seen before.
 //! - **The end of a control connection is not yet death**: a connection can be cut between two workers that are
-//!   well. The worker that knows the other's address connects again at once, and what it finds there decides:
+//!   well. The worker that knows the other's address (it has dialled it, or the other said so when it connected)
+//!   connects again at once, and what it finds there decides:
 //!
 //!   | found at the peer's address | verdict | why |
 //!   |---|---|---|

@@ -64,7 +64,8 @@ pub struct NetworkSnapshot {
 pub struct PeerSnapshot {
     /// Who.
     pub worker: WorkerId,
-    /// Where it is dialled; none if only it has dialled this one.
+    /// Where it is dialled. Of one that has only dialled this worker: where it says it listens, if that is on the
+    /// host that it connects from.
     pub address: Option<SocketAddr>,
     /// How it stands.
     pub state: PeerState,

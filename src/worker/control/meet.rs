@@ -32,6 +32,9 @@ impl Control {
                 }
             }
         }
+        if matches!(origin, Origin::Accepted) {
+            self.peers.says_it_listens(worker, &agreed.peer_address, peer);
+        }
         let other = (worker, agreed.features);
         match (origin, agreed.purpose) {
             (Origin::Link(expected), _) => self.link_made(token, handshake, (expected, other), now),

@@ -30,7 +30,7 @@ pub(super) struct Peers {
 pub(super) struct Peer {
     pulse: Pulse,
     standing: Standing,
-    /// Where it can be dialled, once this worker has done so.
+    /// Where it can be dialled: this worker has done so, or the peer has said it.
     address: Option<SocketAddr>,
     /// The control connection that this worker made, and the one that the peer made.
     made: Option<Token>,
@@ -116,6 +116,18 @@ impl Peers {
     pub(super) fn lives_at(&mut self, worker: WorkerId, address: SocketAddr) {
         if let Some(peer) = self.rows.get_mut(&worker) {
             peer.address = Some(address);
+        }
+    }
+
+    /// A worker that connected from `from` says where it listens. With the end of its control connection that is
+    /// where to look for it: the kernel may keep the data connections of a killed process open for a second, as it
+    /// does with those of an io_uring, but its port closes at once.
+    ///
+    /// Believed only of the host that it connected from: a refusal by another one would say nothing of it.
+    pub(super) fn says_it_listens(&mut self, worker: WorkerId, said: &str, from: SocketAddr) {
+        let said = said.parse().ok().filter(|said: &SocketAddr| said.ip() == from.ip() && said.port() != 0);
+        if let Some(peer) = self.rows.get_mut(&worker) {
+            peer.address = peer.address.or(said);
         }
     }
 

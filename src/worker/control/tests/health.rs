@@ -130,6 +130,39 @@ fn a_peer_without_a_control_connection_is_dead_in_time() {
     assert_eq!(rig.dead(), (WorkerId(7), "silent for longer than dead_after"));
 }
 
+/// A peer that has only connected, and says that it listens at `address`, is killed: its control connection ends,
+/// and its data connection doesn't.
+fn killed(rig: &Rig, address: &str) -> (Adopted, Raw) {
+    let mut connections = [Purpose::Data, Purpose::Control].map(|purpose| {
+        let mut raw = rig.connect();
+        raw.say(&Frame::Hello(Hello { address, ..hello(7, purpose) }));
+        assert_eq!(raw.hear(), Came::Welcome(rig.handle.worker()));
+        Some(raw)
+    });
+    let adopted = rig.adopted();
+    rig.until("linked", |picture| picture.peers.iter().any(|peer| peer.state == PeerState::Alive));
+    drop(connections[1].take());
+    (adopted, connections[0].take().unwrap())
+}
+
+#[test]
+fn a_killed_peer_that_has_only_connected_is_dead_by_its_closed_port() {
+    let rig = Rig::start(&patient());
+    let closed = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap();
+    let start = Instant::now();
+    let _data = killed(&rig, &closed.to_string());
+    assert_eq!(rig.dead(), (WorkerId(7), "its control connection ended and its port refuses connections"));
+    assert!(start.elapsed() < SLACK, "{:?}", start.elapsed());
+}
+
+#[test]
+fn a_refusal_by_another_host_than_the_peer_connected_from_says_nothing_of_it() {
+    let rig = Rig::start(&quick());
+    let closed = TcpListener::bind((Ipv4Addr::new(127, 0, 0, 2), 0)).unwrap().local_addr().unwrap();
+    let _data = killed(&rig, &closed.to_string());
+    assert_eq!(rig.dead(), (WorkerId(7), "silent for longer than dead_after"));
+}
+
 #[test]
 fn a_cut_control_connection_is_made_again_and_accuses_nobody() {
     let rig = Rig::start(&patient());
