@@ -146,7 +146,7 @@ fn keep_time(channels: &[ChannelDescriptor], folder: &Path, is_over: &AtomicBool
         let lies_down = now();
         sleep(REST);
         let overslept = (now() - lies_down).saturating_sub(REST.as_nanos() as u64);
-        logs.iter().for_each(|log| log.oversleep(overslept));
+        logs.iter().for_each(|log| log.stall(overslept));
     }
     Ok(())
 }

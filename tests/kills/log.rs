@@ -44,9 +44,8 @@ const STRETCHES: u64 = 8;
 const STRETCH: usize = GAPS + STRETCHES as usize;
 /// When the last record was yielded.
 const LAST: usize = STRETCH + 1;
-/// How much longer the producer's thread, or one of the consumer's process, has slept than it wanted to, in
-/// nanoseconds.
-const OVERSLEPT: usize = LAST + 1;
+/// How long the machine kept the producer's thread, or one of the consumer's process, from running, in nanoseconds.
+const STALLED: usize = LAST + 1;
 
 /// One subpartition's log of one side. Invariant L1: the mapping is `BYTES` long, begins at a page, and is reached by
 /// atomics alone, in this process and in others.
@@ -109,16 +108,16 @@ impl Log {
         (0..=ATTEMPTS_MAX).map(|attempt| self.get(attempt, note)).sum()
     }
 
-    /// The thread that keeps the time of this log slept so much longer than it wanted to.
-    pub(crate) fn oversleep(&self, nanos: u64) {
-        self.word(OVERSLEPT).fetch_add(nanos, Ordering::SeqCst);
+    /// The machine kept the thread that keeps the time of this log from running for so long.
+    pub(crate) fn stall(&self, nanos: u64) {
+        self.word(STALLED).fetch_add(nanos, Ordering::SeqCst);
     }
 
-    /// A clock that stands still while the producer oversleeps, or the process of this log's consumer: that the
-    /// machine lets nobody run is no gap of the reader's.
+    /// A clock that stands still while the machine stalls the producer, or the process of this log's consumer: that is
+    /// no gap of the reader's.
     pub(crate) fn clock(&self, producer: &Self) -> u64 {
-        let overslept = |log: &Self| log.word(OVERSLEPT).load(Ordering::SeqCst);
-        now().saturating_sub(overslept(self) + overslept(producer))
+        let stalled = |log: &Self| log.word(STALLED).load(Ordering::SeqCst);
+        now().saturating_sub(stalled(self) + stalled(producer))
     }
 
     /// A new stretch begins; `now` ends the gap that is under way.

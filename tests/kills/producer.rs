@@ -46,6 +46,7 @@ impl Producer {
             let mut written = vec![0; log.len()];
             let mut full = vec![0; log.len()];
             let mut record = Vec::new();
+            let mut queued_before = run_queue_nanos();
             let start = now();
             while !stopped.load(Ordering::SeqCst) {
                 let due = (now() - start) * rate / u64::from(SUBPARTITIONS) / 1_000_000_000;
@@ -70,7 +71,11 @@ impl Producer {
                 let lies_down = now();
                 sleep(REST);
                 let overslept = (now() - lies_down).saturating_sub(REST.as_nanos() as u64);
-                log.iter().for_each(|log| log.oversleep(overslept));
+                // In the middle of a round the machine can stall this thread as well.
+                let queued = run_queue_nanos();
+                let stalled = overslept.max(queued - queued_before);
+                queued_before = queued;
+                log.iter().for_each(|log| log.stall(stalled));
             }
             Produced { writer, written, full }
         });
@@ -95,4 +100,10 @@ impl Producer {
         self.stop.store(true, Ordering::SeqCst);
         (self.thread.join().expect("the producer's faults are told"), self.logs)
     }
+}
+
+/// How long the calling thread has been ready to run and didn't, all in all. 0 where the kernel doesn't count it.
+fn run_queue_nanos() -> u64 {
+    let counts = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    counts.split(' ').nth(1).and_then(|nanos| nanos.parse().ok()).unwrap_or_default()
 }
