@@ -12,7 +12,8 @@ pub(super) const TURN_RECORDS_MAX: u32 = 256;
 
 /// Who reads what: one attempt of a consumer task, and its input channels.
 ///
-/// **Memory**: a channel costs about 700 bytes, of which its place in the queues is a part. A record that
+/// **Memory**: a channel costs about 700 bytes, of which its place in the queues is a part; a remote one about 9 KiB
+/// more, most of it the queue of what has come for it. A record that
 /// isn't in one segment is put together on the heap, at most one of each channel: all of them together take
 /// at most `half_record_bytes_max`, or one longer record, and their buffers, at most 64 KiB a channel, are
 /// kept for the next ones, at most `half_record_bytes_max` again in all. What a paused channel holds of a

@@ -18,7 +18,7 @@ const ENTRIES_EXTRA: u32 = 16;
 ///
 /// Memory: `subpartitions x guaranteed + floating + broadcast` segments of `segment_class` are reserved from
 /// the worker's arena when the partition is created, or creation fails with the numbers. Beside the arena a
-/// subpartition takes about 1 KiB and 48 bytes a ring entry.
+/// subpartition takes about 1 KiB and 48 bytes a ring entry, and about 6 KiB more while a remote consumer reads it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PartitionConfig {
     subpartitions: u32,

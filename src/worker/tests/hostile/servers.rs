@@ -22,6 +22,8 @@ pub(super) fn gate(victim: &Victim, port: &Port) -> InputGate {
         layout: RecordLayout::Lengths,
     };
     let config = GateConfig::new(Attempt(1), Incarnation(1)).channels([channel(0), channel(1)]);
+    // A window of a mebibyte each.
+    let config = config.receive_bytes_max(2 << 20);
     let mut gate = victim.worker.input_gate(config);
     // Asks for its channels.
     assert!(matches!(gate.next_blocking_timeout(Duration::ZERO), Ok(crate::gate::TryNext::Empty)));

@@ -70,7 +70,7 @@ fn questions_without_end_and_no_ear_for_answers_end_the_connection() {
         let (mut asked, start) = (0, Instant::now());
         while peer.send_some(&question(asked * 4096)) {
             asked += 1;
-            assert!(asked < 500_000 && start.elapsed() < PATIENCE, "{asked} frames");
+            assert!(start.elapsed() < PATIENCE, "{asked} frames: {:?}", victim.net());
         }
         victim.until_counted(1, 1);
         victim.assert_flows();
