@@ -2,10 +2,11 @@
 //! consumer tasks, for engines that embed it.
 //!
 //! A [`Worker`] owns the memory of one process, and its sockets if it listens: io_uring, or epoll where that is
-//! refused, turned by network threads or by the tasks themselves ([`Driver`], [`Reactor`]). A producer task gets a [`RecordWriter`] for its partition, a
-//! consumer task an [`InputGate`] over the subpartitions that it reads. Between them lies a lock-free ring of
-//! segments for each pair. A failed task is an event of its own channels, never of the job: healthy tasks go
-//! on, the replacement is fenced in by its attempt number, and every record is accounted for.
+//! refused, turned by network threads or by the tasks themselves ([`Driver`], [`Reactor`]). A producer task gets a
+//! [`RecordWriter`] for its partition, a consumer task an [`InputGate`] over the subpartitions that it reads.
+//! Between them lies a lock-free ring of segments for each pair, and a connection if they are of two processes. A
+//! failed task is an event of its own channels, never of the job: healthy tasks go on, the replacement is fenced in
+//! by its attempt number, and every record is accounted for.
 //!
 //! # Guarantees
 //!
@@ -24,9 +25,9 @@
 //! # Not here
 //!
 //! Scheduling, checkpoints, state, serialisation: they are the engine's. Events carry the engine's barriers
-//! and watermarks in order; nothing blocks on them by itself. A connection that is
-//! lost ends the binds that it carried, which begin anew by the next one: what was under way is told as lost or in
-//! doubt. Persistent partitions and a control layer are to come.
+//! and watermarks in order; nothing blocks on them by itself. A connection that is lost ends the binds that it
+//! carried, which begin anew by the next one: what was under way is told as lost or in doubt. Persistent partitions
+//! and a control layer are to come.
 //!
 //! # Map
 //!

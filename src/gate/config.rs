@@ -84,9 +84,9 @@ impl GateConfig {
     }
 
     /// The most stream bytes of all remote channels together that are under way to this gate or wait in it.
-    /// Default: 32 MiB. Each channel has an equal part of it as its window, at least 4 KiB and at most 1 MiB: a
-    /// producer far away sends so much before it has to hear of the consumer. Local channels take nothing of it. The channels
-    /// are counted when the gate is made.
+    /// Default: 32 MiB. Each channel has an equal part of it as its window, at least 4 KiB and at most 4 MiB: a
+    /// producer far away sends so much before it has to hear of the consumer. Local channels take nothing of it. The
+    /// channels are counted when the gate is made.
     #[must_use]
     pub fn receive_bytes_max(mut self, bytes: usize) -> Self {
         self.receive_bytes_max = bytes as u64;

@@ -10,7 +10,7 @@ fn a_channel_is_opened_bound_read_and_ended() {
     let OpenChannel { descriptor, peer: to, request, window, mut feeder } = all.network.opened();
     assert_eq!((descriptor, to), (remote(0, 1), peer()));
     assert_eq!((request.attempt, request.incarnation), (Attempt(1), Incarnation(1)));
-    assert_eq!((window, feeder.window()), (1 << 20, 1 << 20));
+    assert_eq!((window, feeder.window()), (4 << 20, 4 << 20));
     assert_eq!(all.state(), ChannelState::Connecting { peer: peer() });
     assert_eq!(all.gate.why_blocked(0), Some(WhyBlocked::Connecting { peer: peer() }));
     feeder.push(Delivery::Waiting);
@@ -40,7 +40,7 @@ fn a_channel_is_opened_bound_read_and_ended() {
             Got::Record(0, payload(3, 8)),
         ]
     );
-    let waiting = WhyBlocked::WaitingForPeer { peer: peer(), credit: 1 << 20 };
+    let waiting = WhyBlocked::WaitingForPeer { peer: peer(), credit: 4 << 20 };
     assert_eq!(all.gate.why_blocked(0), Some(waiting.clone()));
     assert_eq!(all.gate.handle().why_blocked(0), Ok(waiting));
     feeder.push(Delivery::Event(RemoteEvent::EndOfData));
@@ -156,7 +156,7 @@ fn windows_are_equal_parts_of_what_may_be_received() {
         let config = GateConfig::new(Attempt(1), Incarnation(1)).receive_bytes_max(bytes);
         config.channels((0..channels).map(|index| remote(index, 1))).window()
     };
-    assert_eq!(windows(32 << 20, 1), 1 << 20, "a mebibyte at most");
+    assert_eq!(windows(32 << 20, 1), 4 << 20, "four mebibytes at most");
     assert_eq!(windows(32 << 20, 256), 128 << 10);
     assert_eq!(windows(32 << 20, 100_000), 4 << 10, "4 KiB at least");
 }
