@@ -1,8 +1,8 @@
 //! One network thread or reactor as others see it: where its bell is, and what it is asked to do.
 //!
 //! # Guarantees
-//! A command that was taken is obeyed, or answered when the thread ends. Nobody waits in here: a full queue is
-//! said so.
+//! A command that was taken is obeyed, or let go when the thread ends, which answers it. Nobody waits for the thread
+//! in here: a full queue is said so.
 
 use super::counts::{NetCounts, NetSnapshot};
 use crate::doorbell::{Doorbell, ReadyNode};
@@ -10,7 +10,7 @@ use crate::id::{RemoteAddress, WorkerId};
 use crate::inbox::{Inbox, Popped};
 use crate::partition::{Network, OpenChannel, OpenError};
 use crate::protocol::Agreed;
-use crate::sync::{AtomicU32, Ordering, thread};
+use crate::sync::{AtomicU32, Mutex, Ordering, lock, thread};
 use arc_swap::ArcSwap;
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 use std::net::SocketAddr;
@@ -64,6 +64,8 @@ pub(crate) struct Endpoint {
     number: AtomicU32,
     bell: Arc<Doorbell>,
     commands: Inbox<Command>,
+    /// Held for a push and for the end: no command comes behind it, where nobody would find it.
+    pushing: Mutex<()>,
     command_node: Arc<ReadyNode>,
     next_token: AtomicU32,
     pub(crate) counts: NetCounts,
@@ -76,6 +78,7 @@ impl Endpoint {
         Arc::new(Self {
             number: AtomicU32::new(0),
             commands: Inbox::new(COMMANDS, command_node.clone()),
+            pushing: Mutex::new(()),
             command_node,
             bell,
             next_token: AtomicU32::new(0),
@@ -95,7 +98,9 @@ impl Endpoint {
 
     /// Nothing is taken any more: what waits is let go, and who waits for it learns that.
     pub(super) fn close(&self) {
+        let pushing = lock(&self.pushing);
         self.commands.close();
+        drop(pushing);
         while let Popped::Item(command) = self.commands.pop() {
             drop(command);
         }
@@ -116,6 +121,7 @@ impl Endpoint {
 
     /// Hands a command over; gives it back when too many wait or the thread has ended.
     pub(crate) fn send(&self, command: Command) -> Result<(), Command> {
+        let _pushing = lock(&self.pushing);
         self.commands.push(command)
     }
 
@@ -224,5 +230,34 @@ impl Network for Endpoints {
                 OpenError::Full { waiting: COMMANDS }
             }
         })
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    const PEER: RemoteAddress = RemoteAddress {
+        socket: SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 1),
+        endpoint: 0,
+    };
+
+    /// The endpoint stays while others know it, long after its thread: what lay in it then would lie there as long,
+    /// and who waits for it would wait as long.
+    #[test]
+    fn a_command_that_meets_the_end_is_let_go_or_given_back() {
+        for round in 0..500 {
+            let (endpoint, reason) = (Endpoint::new(), Arc::<str>::from("refused"));
+            let (sender, told) = (endpoint.clone(), reason.clone());
+            let thread = thread::spawn(move || {
+                while sender.send(Command::DialFailed { peer: PEER, reason: told.clone() }).is_ok() {}
+            });
+            while endpoint.commands.is_empty() {
+                std::hint::spin_loop();
+            }
+            endpoint.close();
+            assert!(thread.join().is_ok());
+            assert_eq!(Arc::strong_count(&reason), 1, "round {round}: a command was left behind");
+        }
     }
 }
