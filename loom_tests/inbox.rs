@@ -21,7 +21,34 @@ pub(super) const MODELS: &[Model] = &[
         preemptions: Some(2),
         body: the_owner_hears_of_items_and_of_the_end,
     },
+    Model {
+        name: "inbox::what_meets_the_end_is_let_go",
+        edges: &["DOOR_E1"],
+        preemptions: None,
+        body: what_meets_the_end_is_let_go,
+    },
 ];
+
+/// Excluded: a socket is handed to a thread that ends at this moment; the one has looked for the end before it came,
+/// the other for the socket before it was there, and it stays open for as long as anybody knows the thread. The bell
+/// is closed, so that no fence of a ring orders anything.
+fn what_meets_the_end_is_let_go() {
+    let bell = Doorbell::new();
+    bell.close();
+    let inbox = Arc::new(Inbox::new(2, ReadyNode::new(&bell, 0)));
+    let socket = Arc::new(());
+    let owner = thread::spawn({
+        let inbox = Arc::clone(&inbox);
+        move || inbox.end()
+    });
+    let hander = thread::spawn({
+        let (inbox, socket) = (Arc::clone(&inbox), Arc::clone(&socket));
+        move || drop(inbox.hand(socket))
+    });
+    owner.join().unwrap();
+    hander.join().unwrap();
+    assert_eq!(Arc::strong_count(&socket), 1, "left in the queue");
+}
 
 /// Excluded: the owner finds the queue empty, the last item and the end come, and the owner believes the
 /// end without another look. The bell is closed, so that no fence of a ring orders anything.

@@ -9,7 +9,8 @@
 //!
 //! # Edges
 //! `INBOX_E1` closed (close → pop): a pop that sees the end looks at the queue once more, and by this edge
-//! finds whatever was pushed before the end.
+//! finds whatever was pushed before the end. Who hands something over and the owner that ends at the same moment
+//! can't both miss the other's store, so that one of them lets go of what is left: `DOOR_E1`.
 
 #[allow(dead_code, reason = "on its way to `net`")]
 mod remote;
@@ -57,6 +58,32 @@ impl<T> Inbox<T> {
         self.queue.push(item)?;
         self.node.ring();
         Ok(())
+    }
+
+    /// Hands an item to an owner that may [`Inbox::end`]: it is popped by it, or let go. Gives it back when the
+    /// queue is full.
+    pub(crate) fn hand(&self, item: T) -> Result<(), T> {
+        self.queue.push(item)?;
+        // The ring stands between this push and this look, and another between the owner's end and its last look: of
+        // two swaps of one word the later sees what came before the earlier (DOOR_E1).
+        self.node.ring();
+        if self.is_closed() {
+            self.let_go();
+        }
+        Ok(())
+    }
+
+    /// The owner pops no more: what is left, and what comes at this moment, is let go.
+    pub(crate) fn end(&self) {
+        // It rings: see `hand`.
+        self.close();
+        self.let_go();
+    }
+
+    fn let_go(&self) {
+        while let Some(item) = self.queue.pop() {
+            drop(item);
+        }
     }
 
     /// Nothing comes after what was pushed before.

@@ -7,10 +7,10 @@
 use super::counts::{NetCounts, NetSnapshot};
 use crate::doorbell::{Doorbell, ReadyNode};
 use crate::id::{RemoteAddress, WorkerId};
-use crate::inbox::{Inbox, Popped};
+use crate::inbox::Inbox;
 use crate::partition::{Network, OpenChannel, OpenError};
 use crate::protocol::Agreed;
-use crate::sync::{AtomicU32, Mutex, Ordering, lock, thread};
+use crate::sync::{AtomicU32, Ordering, thread};
 use arc_swap::ArcSwap;
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 use std::net::SocketAddr;
@@ -64,8 +64,6 @@ pub(crate) struct Endpoint {
     number: AtomicU32,
     bell: Arc<Doorbell>,
     commands: Inbox<Command>,
-    /// Held for a push and for the end: no command comes behind it, where nobody would find it.
-    pushing: Mutex<()>,
     command_node: Arc<ReadyNode>,
     next_token: AtomicU32,
     pub(crate) counts: NetCounts,
@@ -78,7 +76,6 @@ impl Endpoint {
         Arc::new(Self {
             number: AtomicU32::new(0),
             commands: Inbox::new(COMMANDS, command_node.clone()),
-            pushing: Mutex::new(()),
             command_node,
             bell,
             next_token: AtomicU32::new(0),
@@ -98,12 +95,7 @@ impl Endpoint {
 
     /// Nothing is taken any more: what waits is let go, and who waits for it learns that.
     pub(super) fn close(&self) {
-        let pushing = lock(&self.pushing);
-        self.commands.close();
-        drop(pushing);
-        while let Popped::Item(command) = self.commands.pop() {
-            drop(command);
-        }
+        self.commands.end();
         self.bell.close();
     }
 
@@ -121,8 +113,7 @@ impl Endpoint {
 
     /// Hands a command over; gives it back when too many wait or the thread has ended.
     pub(crate) fn send(&self, command: Command) -> Result<(), Command> {
-        let _pushing = lock(&self.pushing);
-        self.commands.push(command)
+        self.commands.hand(command)
     }
 
     /// Whether its thread has ended.

@@ -238,7 +238,9 @@ impl RemoteReader {
         let delivery = match self.end.pop() {
             Popped::Item(delivery) => delivery,
             Popped::Empty => {
-                self.tell(Ring::IfQuiet);
+                // Relaxed: a hint; what it misses waits for the look of a thread that isn't quiet.
+                let more = self.end.shared.holds_back.load(Ordering::Relaxed);
+                self.tell(if more { Ring::Now } else { Ring::IfQuiet });
                 return Some(Next::Empty);
             }
             Popped::Closed => Delivery::Over(Over::Gone(Cause::Shutdown)),
