@@ -81,6 +81,14 @@ impl Reader {
         ask!(self, reader => reader.settle(admission));
     }
 
+    /// The task may sleep though something waits: whoever serves a remote channel learns how far it is. A local
+    /// one's writer knows.
+    pub(super) fn report(&mut self) {
+        if let Self::Remote(reader) = self {
+            reader.report();
+        }
+    }
+
     pub(super) fn clear(&mut self, admission: &mut Admission) {
         ask!(self, reader => reader.clear(admission));
     }

@@ -159,6 +159,9 @@ impl InputGate {
         }
         channel.stir();
         if channel.is_paused {
+            if let Some(reader) = &mut channel.reader {
+                reader.report();
+            }
             return None;
         }
         self.feed(index);

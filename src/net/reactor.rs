@@ -32,13 +32,14 @@ pub(crate) struct Turned {
 
 struct Shared {
     core: RefCell<Option<(NetCore, AnyTransport)>>,
+    note: Arc<Note>,
     waker: Waker,
 }
 
 /// A wake-up by the thread itself costs a note, not a system call.
 #[derive(Debug)]
 pub(super) struct Note {
-    thread: thread::ThreadId,
+    thread: thread::Thread,
     is_set: AtomicBool,
     wakes: Waker,
 }
@@ -56,10 +57,12 @@ impl Wake for Note {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        if thread::current().id() == self.thread {
+        if thread::current().id() == self.thread.id() {
             self.is_set.store(true, Ordering::Relaxed); // Relaxed: read by the same thread
         } else {
             self.wakes.wake_by_ref();
+            // Where it sleeps once the transport is gone.
+            self.thread.unpark();
         }
     }
 }
@@ -67,12 +70,12 @@ impl Wake for Note {
 impl Turned {
     /// `None` if this thread has one already.
     pub(crate) fn new(mut core: NetCore, transport: AnyTransport, endpoint: Arc<Endpoint>) -> Option<Self> {
-        let thread = thread::current().id();
+        let thread = thread::current();
         let wakes = transport.waker().clone();
         let note = Arc::new(Note { thread, is_set: AtomicBool::new(false), wakes });
         core.note = Some(note.clone());
-        let shared =
-            Rc::new(Shared { core: RefCell::new(Some((core, transport))), waker: Waker::from(note) });
+        let waker = Waker::from(note.clone());
+        let shared = Rc::new(Shared { core: RefCell::new(Some((core, transport))), note, waker });
         if !set_turn(Some(shared.clone())) {
             return None;
         }
@@ -97,6 +100,14 @@ impl Shared {
         let Some((core, transport)) = &mut *core else { return Ok(false) };
         core.turn_through(transport, timeout)
     }
+
+    fn sleep(&self, timeout: Option<Duration>) {
+        match timeout {
+            _ if self.note.take() => {}
+            Some(timeout) => thread::park_timeout(timeout),
+            None => thread::park(),
+        }
+    }
 }
 
 impl Turn for Shared {
@@ -105,10 +116,15 @@ impl Turn for Shared {
     }
 
     fn turn(&self, timeout: Option<Duration>) {
-        if let Err(error) = self.turn_once(timeout) {
-            cold_event!(error, %error, "a reactor can't go on: its transport failed");
-            // Its channels learn that nobody feeds them any more, and whoever waits for them looks again.
-            drop(self.core.take());
+        match self.turn_once(timeout) {
+            Ok(true) => {}
+            // There is nothing to turn any more: the thread waits as one without a reactor does.
+            Ok(false) => self.sleep(timeout),
+            Err(error) => {
+                cold_event!(error, %error, "a reactor can't go on: its transport failed");
+                // Its channels learn that nobody feeds them any more, and whoever waits for them looks again.
+                drop(self.core.take());
+            }
         }
     }
 }
@@ -124,5 +140,41 @@ impl Drop for Turned {
 impl std::fmt::Debug for Turned {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Turned").field("endpoint", &self.endpoint.number()).finish_non_exhaustive()
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that can't go on panics")]
+
+    use super::*;
+    use crate::clock::Monotonic;
+    use crate::sync::Parker;
+
+    /// What waits on after its transport has failed.
+    fn without_core() -> Rc<Shared> {
+        let (thread, wakes) = (thread::current(), Waker::noop().clone());
+        let note = Arc::new(Note { thread, is_set: AtomicBool::new(false), wakes });
+        Rc::new(Shared { core: RefCell::new(None), note: note.clone(), waker: Waker::from(note) })
+    }
+
+    #[test]
+    fn a_thread_whose_reactor_failed_sleeps_until_it_is_woken() {
+        assert!(set_turn(Some(without_core())));
+        let parker = Parker::current();
+        let pause = Duration::from_millis(20);
+        let clock = Monotonic::start();
+        let start = clock.now();
+        parker.park(Some(pause));
+        let slept = clock.now().since(start);
+        assert!(slept >= pause, "it doesn't spin: {slept:?}");
+        // By itself, and by another thread.
+        parker.waker().wake_by_ref();
+        parker.park(None);
+        let waker = parker.waker().clone();
+        let other = thread::spawn(move || waker.wake());
+        parker.park(None);
+        other.join().unwrap();
+        set_turn(None);
     }
 }

@@ -38,6 +38,10 @@ impl Origin<'_> {
             Self::Buffer(lent, at) => {
                 Chunk::Heap(Bytes::copy_from_slice(lent.get(at + range.start..at + range.end).unwrap_or(&[])))
             }
+            // A part keeps the whole frame: what a slow channel waits with is never much more than its window.
+            Self::Heap(frame) if range.len() * 2 < frame.len() => {
+                Chunk::Heap(Bytes::copy_from_slice(frame.get(range).unwrap_or(&[])))
+            }
             Self::Heap(frame) => Chunk::Heap(frame.slice(range)),
         }
     }
@@ -311,4 +315,21 @@ impl NetCore {
 fn losses(lost: &[wire::Amount; wire::LOSSES]) -> Losses {
     let [discarded, overflowed, aborted, drained, dropped_oldest, skipped, unread] = lost.map(from_wire);
     Losses { discarded, overflowed, aborted, drained, dropped_oldest, skipped, unread }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn little_of_a_frame_does_not_keep_all_of_it() {
+        let frame = Bytes::from(vec![7; 64 << 10]);
+        let lies_in_frame = |chunk: &Chunk| frame.as_ptr_range().contains(&chunk.as_ptr());
+        let little = Origin::Heap(&frame).chunk(100..200, false);
+        assert!(!lies_in_frame(&little));
+        assert_eq!(*little, [7; 100]);
+        let most = Origin::Heap(&frame).chunk(100..40_000, false);
+        assert!(lies_in_frame(&most));
+        assert_eq!(most.len(), 39_900);
+    }
 }

@@ -138,6 +138,8 @@ impl NetCore {
                 return false;
             };
             let feeder = &mut receiving.channel.feeder;
+            // As long as it looks by itself nobody rings for the room that a dry queue has.
+            feeder.flush();
             let seen = progress(feeder.progress());
             let mut due = None;
             if let Some(incoming) = &mut receiving.incoming {

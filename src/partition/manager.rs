@@ -309,7 +309,7 @@ impl Manager {
         lock(&self.registry).waiting.cancel(key, number)
     }
 
-    /// A gate's bell is looked after from now on, until it is dropped.
+    /// The bell of a gate or of a network thread is looked after from now on, until it is dropped.
     pub(crate) fn watch(&self, bell: &Arc<Doorbell>) {
         let mut registry = lock(&self.registry);
         registry.bells.retain(|bell| bell.strong_count() > 0);

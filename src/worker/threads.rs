@@ -100,6 +100,8 @@ impl Threads {
         control: &ControlHandle,
     ) -> Result<(NetCore, UringOptions, Arc<Endpoint>), StartError> {
         let endpoint = Endpoint::new();
+        // A wake-up that got lost is noticed within two seconds, as with gates.
+        manager.watch(endpoint.bell());
         let number = control.endpoints().add(Arc::new(Port(endpoint.clone())));
         let Some(number) = number else {
             return Err(StartError::Network { what: "there are as many endpoints as there can be" });

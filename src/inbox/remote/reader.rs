@@ -164,7 +164,10 @@ impl RemoteReader {
                         return Next::Record;
                     }
                     Found::More => self.pass(),
-                    Found::Refused(refused) => return Next::Refused(refused),
+                    Found::Refused(refused) => {
+                        self.report();
+                        return Next::Refused(refused);
+                    }
                 }
             }
             if let Some(item) = self.next_delivery(admission) {
@@ -306,6 +309,12 @@ impl RemoteReader {
                 Next::Failed
             }
         })
+    }
+
+    /// The task may sleep before it asks this reader again, though something waits: the network thread learns how
+    /// far it is, which the producer may be waiting for.
+    pub(crate) fn report(&mut self) {
+        self.tell(Ring::IfQuiet);
     }
 
     /// Publishes how far the task is, and wakes the network thread as `ring` says, if there is anything to tell.

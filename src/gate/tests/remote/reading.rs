@@ -241,3 +241,18 @@ fn a_task_is_woken_for_everything_that_comes() {
     expect(&mut all, &[Got::Unavailable(0, Cause::Shutdown)]);
     all.end();
 }
+
+#[test]
+fn a_paused_channel_has_told_what_is_consumed_before_the_task_sleeps() {
+    let (mut all, mut feeder) = Remote::bound();
+    feed(&mut feeder, &[encoded(&payload(0, 8)), encoded(&payload(1, 8))].concat());
+    let mut cx = Context::from_waker(Waker::noop());
+    assert!(matches!(all.gate.poll_next(&mut cx), Poll::Ready(Ok(Some(Item::Record(_))))));
+    all.gate.pause(0).unwrap();
+    all.network.rung();
+    assert!(all.gate.poll_next(&mut cx).is_pending());
+    // The producer may wait for just that before it sends to others what the task waits for.
+    assert!(all.network.rung());
+    assert_eq!(feeder.progress().consumed.amount, Amount::new(1, 12));
+    all.end();
+}

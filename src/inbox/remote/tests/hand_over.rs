@@ -114,6 +114,25 @@ fn events_alone_make_room_too() {
 }
 
 #[test]
+fn a_record_without_admission_leaves_nothing_untold() {
+    let bench = Bench::new();
+    let (mut feeder, mut reader) = bench.reader(1 << 20, false);
+    let mut admission = Admission::new(64);
+    let long = encoded(&[2; 1_000]);
+    // The first half record may be as long as it likes: another channel's is in the way of this one.
+    let (mut other_feeder, mut other) = bench.reader(1 << 20, false);
+    other_feeder.push(data(&long[..100]));
+    assert_eq!(next(&mut other, &mut admission), Got::Empty);
+    feeder.push(data(&[&encoded(&[1; 8])[..], &long[..100]].concat()));
+    assert_eq!(next(&mut reader, &mut admission), Got::Record(vec![1; 8]));
+    bench.network_rung();
+    assert_eq!(next(&mut reader, &mut admission), Got::NotAdmitted);
+    // The task may sleep now, for what the producer sends when it knows that the first record is consumed.
+    assert!(bench.network_rung());
+    assert_eq!(feeder.progress().consumed.amount, Amount::new(1, 12));
+}
+
+#[test]
 fn an_acknowledgement_rings_at_once() {
     let bench = Bench::new();
     let (mut feeder, mut reader) = bench.reader(1 << 20, true);
