@@ -16,11 +16,12 @@ macro_rules! cold_event {
 /// Uses the fields of an event that nobody hears, so that both builds name the same things.
 #[cfg(not(feature = "tracing"))]
 macro_rules! unheard {
-    ($text:literal) => {};
-    ($name:ident = % $value:expr, $($rest:tt)+) => { let _ = &$value; $crate::metrics::unheard!($($rest)+) };
-    ($name:ident = $value:expr, $($rest:tt)+) => { let _ = &$value; $crate::metrics::unheard!($($rest)+) };
-    (% $value:ident, $($rest:tt)+) => { let _ = &$value; $crate::metrics::unheard!($($rest)+) };
-    ($value:ident, $($rest:tt)+) => { let _ = &$value; $crate::metrics::unheard!($($rest)+) };
+    ($text:literal) => {{}};
+    ($name:ident = % $value:expr, $($rest:tt)+) => {{ let _ = &$value; $crate::metrics::unheard!($($rest)+); }};
+    ($name:ident = ? $value:expr, $($rest:tt)+) => {{ let _ = &$value; $crate::metrics::unheard!($($rest)+); }};
+    ($name:ident = $value:expr, $($rest:tt)+) => {{ let _ = &$value; $crate::metrics::unheard!($($rest)+); }};
+    (% $value:ident, $($rest:tt)+) => {{ let _ = &$value; $crate::metrics::unheard!($($rest)+); }};
+    ($value:ident, $($rest:tt)+) => {{ let _ = &$value; $crate::metrics::unheard!($($rest)+); }};
 }
 pub(crate) use cold_event;
 #[cfg(not(feature = "tracing"))]

@@ -17,6 +17,8 @@ mod error;
 #[cfg(all(test, not(loom)))]
 pub(crate) mod fake;
 mod open;
+#[cfg(feature = "tokio-uring")]
+mod runtime;
 mod sending;
 mod table;
 #[cfg(all(test, not(loom)))]
@@ -33,6 +35,8 @@ pub(crate) use epoll::Epoll;
 pub use error::TransportError;
 pub(crate) use open::{AnyTransport, Opened, open};
 pub use open::{Io, UnknownIo};
+#[cfg(feature = "tokio-uring")]
+pub(crate) use runtime::RuntimeSleep;
 pub use uring::ZeroCopy;
 pub(crate) use uring::{ArenaShare, UringOptions};
 

@@ -116,7 +116,7 @@ impl WorkerBuilder {
         let (network, thread) = match network {
             None => (None, clock.start(look_after).map_err(StartError::Thread)?),
             Some(network) => {
-                let (handle, thread) = control::start(network, &clock, look_after)?;
+                let (handle, thread) = control::start(network, self.drive.io, &clock, look_after)?;
                 (Some(handle), thread)
             }
         };

@@ -34,7 +34,9 @@ impl WorkerBuilder {
     /// [`Worker::address`](crate::Worker::address). Default: none, a worker without a network.
     ///
     /// Needs [`cluster_token`](Self::cluster_token) or [`insecure_without_token`](Self::insecure_without_token).
-    /// Costs a descriptor for the socket, and three for the poll and its wake-up.
+    /// Costs a descriptor for the socket, and three for the poll and its wake-up. With the feature `tokio-uring` the
+    /// control thread, which looks after them, sleeps in a runtime of tokio-uring, unless [`io`](Self::io) is
+    /// [`Io::Epoll`] or the kernel refuses io_uring, which is logged; alarms may be a millisecond later then.
     #[must_use]
     pub fn listen(mut self, address: SocketAddr) -> Self {
         self.network.listen = Some(address);

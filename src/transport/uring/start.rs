@@ -44,6 +44,14 @@ impl fmt::Display for Found {
     }
 }
 
+#[cfg(feature = "tokio-uring")]
+impl KernelRing {
+    /// Makes a ring, tries it, and drops it.
+    pub(in crate::transport) fn tried() -> Result<(), Refusal> {
+        probe(&mut Self::from_rung(Rung::NoIndex)?).map(drop)
+    }
+}
+
 impl Uring<KernelRing> {
     /// Makes a ring for the thread that calls, tries it, and makes a transport of it.
     ///

@@ -7,7 +7,8 @@
 //!
 //! # Bounds
 //! - One turn takes at most 64 events, 64 connections and 64 timers before alarms are rung again: an alarm is as
-//!   late as such a turn is long, and as the kernel's poll is coarse (a millisecond).
+//!   late as such a turn is long, and as the kernel's poll is coarse (a millisecond, and another one in the
+//!   runtime of tokio-uring).
 //! - Inbound handshakes: `handshakes_max` at a time. While there are so many, nothing is accepted; the others wait
 //!   in the kernel's queue. Dials: as many again at a time, of a bounded queue.
 //! - A handshake, and a dial from its start, ends within `handshake_timeout`, one way or the other. It holds at
@@ -15,10 +16,10 @@
 //! - Peers: `peers_max`. Waiting to be sent on one control connection: 4 KiB.
 //!
 //! # Rooms
-//! `turn` is the loop · `listener` takes connections · `handshake` does one, by `session`, over `frames` · `meet`
-//! is what follows a handshake · `peers` knows the other workers, `link` talks to one, `health` looks after all ·
-//! `port` is the other threads' side, `tell` what
-//! they are told · `journal` counts and logs refusals.
+//! `turn` is the loop, `sleep` what it waits in · `listener` takes connections · `handshake` does one, by `session`,
+//! over `frames` · `meet` is what follows a handshake · `peers` knows the other workers, `link` talks to one,
+//! `health` looks after all · `port` is the other threads' side, `tell` what they are told · `journal` counts and
+//! logs refusals.
 
 mod frames;
 mod handshake;
@@ -30,6 +31,7 @@ mod meet;
 mod peers;
 mod port;
 mod session;
+mod sleep;
 mod tell;
 #[cfg(all(test, not(loom)))]
 mod tests;
@@ -41,6 +43,7 @@ use crate::clock::{Clock, Moment};
 use crate::id::WorkerId;
 use crate::metrics::cold_event;
 use crate::sync::{AtomicU64, Mutex, Ordering, lock};
+use crate::transport::Io;
 use crate::worker::clock::WorkerClock;
 use crate::worker::network::Network;
 use crate::worker::snapshot::{NetworkSnapshot, PeerSnapshot};
@@ -148,12 +151,14 @@ impl Wake for Rouse {
     }
 }
 
-/// Binds the listener and starts the control thread, which calls `look_after` about once a second.
+/// Binds the listener and starts the control thread, which calls `look_after` about once a second. `io` is what
+/// it may sleep in.
 ///
 /// # Errors
 /// The address can't be had, or the operating system refuses a thread, a descriptor or a random number.
 pub(super) fn start(
     network: Network,
+    io: Io,
     clock: &Arc<WorkerClock>,
     look_after: impl FnMut() + Send + 'static,
 ) -> Result<(ControlHandle, JoinHandle<()>), StartError> {
@@ -202,7 +207,7 @@ pub(super) fn start(
         network,
     };
     let builder = std::thread::Builder::new().name("pirn-control".into());
-    let thread = builder.spawn(move || control.run(look_after)).map_err(StartError::Thread)?;
+    let thread = builder.spawn(move || control.run(io, look_after)).map_err(StartError::Thread)?;
     Ok((ControlHandle { worker, listening, address: advertised, shared, endpoints, dials }, thread))
 }
 

@@ -4,10 +4,12 @@ use super::handshake::{Failure, Handshake, Origin, Step};
 use super::listener::Accepted;
 use super::port::DialError;
 use super::session::Admission;
+use super::sleep::Sleeper;
 use super::{Control, LISTENER, Timer, Token, WAKER};
 use crate::clock::{Clock, Moment};
 use crate::metrics::cold_event;
 use crate::sync::{Ordering, wake};
+use crate::transport::Io;
 use crate::worker::clock::{ALARMS, TICK};
 use mio::net::TcpStream;
 use mio::{Interest, Token as PollToken};
@@ -24,12 +26,15 @@ const POLL_FAILED: Duration = Duration::from_millis(10);
 
 impl Control {
     /// Runs until the clock stops.
-    pub(super) fn run(mut self, mut look_after: impl FnMut()) {
+    pub(super) fn run(mut self, io: Io, mut look_after: impl FnMut()) {
+        let sleeper = Sleeper::open(io, &self.poll);
         let mut due: Vec<Waker> = Vec::with_capacity(ALARMS);
         let mut next_tick = self.clock.now().plus(TICK);
         while let Some(sleep) = self.clock.ring(self.until(next_tick), &mut due) {
             due.drain(..).for_each(wake);
-            self.wait(if self.unread.is_empty() { sleep } else { Duration::ZERO });
+            // Events that the last poll had no room for are no news to whoever waits for its descriptor.
+            let all_seen = self.unread.is_empty() && self.events.iter().count() < self.events.capacity();
+            self.wait(if all_seen { sleeper.sleep(sleep) } else { Duration::ZERO });
             let now = self.clock.now();
             self.look(now);
             self.sockets(now);

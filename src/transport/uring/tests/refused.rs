@@ -40,6 +40,12 @@ fn falls_back(call: i64, errno: i32, step: &'static str) {
         let error = open(Io::Uring, options(4, ZeroCopy::Auto)).unwrap_err();
         assert_eq!((error.step(), error.errno()), (step, Some(errno)), "{error}");
         assert!(matches!(error, TransportError::Uring { .. }));
+        #[cfg(feature = "tokio-uring")]
+        {
+            let (here, _there) = std::os::unix::net::UnixStream::pair().unwrap();
+            let error = crate::transport::RuntimeSleep::open(std::os::fd::AsFd::as_fd(&here)).unwrap_err();
+            assert_eq!((error.step(), error.errno()), (step, Some(errno)), "{error}");
+        }
         let text = error.to_string();
         assert!(text.contains(step) && text.contains("Io::Epoll"), "{text}");
         let (mut transport, opened) = open(Io::Auto, options(4, ZeroCopy::Auto)).unwrap();

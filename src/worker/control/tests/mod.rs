@@ -72,7 +72,7 @@ impl Rig {
     fn start_with(settings: &NetworkSettings, look_after: impl FnMut() + Send + 'static) -> Self {
         let clock = WorkerClock::new();
         let network = settings.check().unwrap().unwrap();
-        let (handle, thread) = start(network, &clock, look_after).unwrap();
+        let (handle, thread) = start(network, Io::Auto, &clock, look_after).unwrap();
         let (tell, told) = mpsc::sync_channel(MANY);
         assert_eq!(handle.endpoints().add(Arc::new(Port(tell))), Some(0));
         Self { clock, handle, thread: Some(thread), told }
