@@ -113,6 +113,9 @@ impl Endpoint {
 
     /// Hands a command over; gives it back when too many wait or the thread has ended.
     pub(crate) fn send(&self, command: Command) -> Result<(), Command> {
+        if self.is_closed() {
+            return Err(command);
+        }
         self.commands.hand(command)
     }
 
