@@ -146,3 +146,39 @@ fn tasks_turn_their_own_sockets() -> Result<(), Box<dyn Error + Send + Sync>> {
     }
     Ok(())
 }
+
+/// Runs on a thread, and on the threads that it starts, to which the kernel answers `call` with `errno`.
+fn refused(call: i64, errno: i32, run: impl FnOnce() + Send + 'static) {
+    use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, TargetArch, apply_filter};
+    let refusing = thread::spawn(move || {
+        let rules = std::collections::BTreeMap::from([(call, Vec::new())]);
+        let arch = TargetArch::try_from(std::env::consts::ARCH).unwrap();
+        let action = SeccompAction::Errno(errno.unsigned_abs());
+        let filter = SeccompFilter::new(rules, SeccompAction::Allow, action, arch).unwrap();
+        apply_filter(&BpfProgram::try_from(filter).unwrap()).unwrap();
+        run();
+    });
+    refusing.join().expect("no panic");
+}
+
+#[test]
+fn records_arrive_where_the_kernel_refuses_io_uring() {
+    let refusals = [
+        (libc::SYS_io_uring_setup, libc::EPERM),
+        (libc::SYS_io_uring_setup, libc::ENOSYS),
+        (libc::SYS_io_uring_enter, libc::EPERM),
+    ];
+    for (call, errno) in refusals {
+        refused(call, errno, || {
+            let fallen_back = worker(Io::Auto);
+            let net = fallen_back.snapshot().net;
+            assert_eq!(net.by_uring, 0);
+            assert!(net.by_epoll > 0);
+            pass(Io::Auto, 20_000, 100, 2, Flush::default()).unwrap();
+            pass_by_reactors(Io::Auto, 5_000, 100, Flush::default()).unwrap();
+            let builder = Worker::builder().listen("127.0.0.1:0".parse().unwrap()).cluster_token([7; 32]);
+            let refusal = builder.io(Io::Uring).start().expect_err("it was asked for and is refused");
+            assert!(refusal.to_string().contains("Io::Epoll"), "says what to do: {refusal}");
+        });
+    }
+}
