@@ -15,6 +15,10 @@ const LAST_WORDS: Duration = Duration::from_millis(10);
 /// calls [`Reactor::turn`] in between: while it doesn't, nothing is received and nothing is sent, and the other ends
 /// of its connections see a peer that is slow.
 ///
+/// What a gate was given last, the end of a partition included, is acknowledged by the next turn: a thread that has
+/// read its last end and goes on to something else turns once more or drops the reactor, or a producer that waits in
+/// [`finish`](crate::RecordWriter::finish) waits for it.
+///
 /// Dropping it closes its channels in order and its connections.
 #[derive(Debug)]
 pub struct Reactor {
