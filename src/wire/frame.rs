@@ -49,7 +49,7 @@ pub(crate) struct Ping {
     pub(crate) nanos: u64,
 }
 
-/// `frame` is one whole frame, of as many bytes as [`frame_bytes`] said. `features`: what is agreed on.
+/// `frame` is one whole frame, of as many bytes as [`frame_bytes`](super::frame_bytes) said. `features`: what is agreed on.
 ///
 /// # Errors
 /// It is none: see [`WireError`].

@@ -3,6 +3,7 @@
 
 #![allow(clippy::disallowed_methods, reason = "tests over sockets measure real time")]
 
+#[cfg(feature = "tracing")]
 mod alone;
 mod binders;
 mod peer;
