@@ -115,10 +115,11 @@ pub enum BindError {
         /// How it ended.
         cause: Cause,
     },
-    /// The partition is another worker's, and this worker has no network.
+    /// The partition is another worker's, and nothing here can read from there: the worker doesn't listen, or its
+    /// tasks turn reactors and this one's thread has none.
     #[error(
-        "the partition is at {peer}, and this worker was started without a network; give its builder a \
-         listening address, or the channel a local descriptor"
+        "the partition is at {peer}, and no network thread or reactor is here to read it; give the worker's \
+         builder a listening address and network threads, this thread a reactor, or the channel a local descriptor"
     )]
     NoNetwork {
         /// Where the partition is.

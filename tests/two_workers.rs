@@ -182,3 +182,18 @@ fn records_arrive_where_the_kernel_refuses_io_uring() {
         });
     }
 }
+
+#[test]
+fn a_thread_without_a_reactor_is_told_what_it_lacks() -> Result<(), Box<dyn Error>> {
+    let here = worker(Io::Auto);
+    let builder = Worker::builder().listen("127.0.0.1:0".parse()?).cluster_token([7; 32]);
+    let there = builder.driver(Driver::Caller).start()?;
+    let writer = here.create_partition(PartitionId::default(), Attempt(1), PartitionConfig::new(1))?;
+    let config = GateConfig::new(Attempt(1), Incarnation::random()?).channel(writer.descriptor(0));
+    let mut gate = there.input_gate(config);
+    let item = gate.next_blocking()?;
+    let Some(Item::BindFailed { error, .. }) = item else { panic!("{item:?}") };
+    assert!(matches!(error, pirn::BindError::NoNetwork { .. }), "{error}");
+    assert!(error.to_string().contains("reactor"), "{error}");
+    Ok(())
+}

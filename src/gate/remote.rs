@@ -44,6 +44,7 @@ impl InputGate {
             Err(OpenError::Full { waiting }) => {
                 self.answer(index, Err(BindError::TooManyWaiting { waiting }))
             }
+            Err(OpenError::NoEndpoint) => self.answer(index, Err(BindError::NoNetwork { peer })),
             Err(OpenError::Shutdown) => self.answer(index, Err(released(Cause::Shutdown))),
         }
     }

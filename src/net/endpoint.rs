@@ -216,7 +216,7 @@ impl Network for Endpoints {
     }
 
     fn open(&self, channel: OpenChannel) -> Result<(), OpenError> {
-        let Some(endpoint) = self.of(&channel.peer) else { return Err(OpenError::Shutdown) };
+        let Some(endpoint) = self.of(&channel.peer) else { return Err(OpenError::NoEndpoint) };
         endpoint.send(Command::Open(Box::new(channel))).map_err(|_| {
             if endpoint.commands.is_closed() {
                 OpenError::Shutdown

@@ -5,7 +5,7 @@ use super::peers::Step;
 use super::serving::to_wire;
 use super::timers::Timer;
 use crate::clock::Moment;
-use crate::error::Cause;
+use crate::error::{BindError, Cause};
 use crate::id::RemoteAddress;
 use crate::inbox::{Delivery, Over, Progress};
 use crate::metrics::cold_event;
@@ -53,13 +53,13 @@ impl NetCore {
     pub(super) fn bind(&mut self, token: u32, connection: usize) {
         let Some(Place::Waiting(mut channel)) = self.channels.remove(&token) else { return };
         let Some(live) = self.connections.get_mut(connection) else { return };
-        let (peer, window, request) = (channel.peer, channel.window, channel.request);
+        let (window, request) = (channel.window, channel.request);
         let place = self.receiving.vacant_entry();
         let slot = place.key();
         let Some(stream) = live.session.open(1, |_| slot) else {
-            let reason =
-                format!("the connection has no room for more than its {} streams", live.session.len());
-            channel.feeder.push(Delivery::Over(Over::Lost(lost(peer, &reason))));
+            // Not as a lost connection: the gate would ask again at once, and for ever.
+            let error = BindError::TooManyWaiting { waiting: live.session.len() };
+            channel.feeder.push(Delivery::Over(Over::Refused(error)));
             return;
         };
         let descriptor = &channel.descriptor;

@@ -28,6 +28,9 @@ pub(crate) enum OpenError {
     /// So many commands wait for the network thread already.
     #[error("{waiting} commands wait for the network thread")]
     Full { waiting: usize },
+    /// There is no network thread, and the thread that asks turns no reactor.
+    #[error("there is no network thread, and this thread turns no reactor")]
+    NoEndpoint,
     /// The network is shutting down.
     #[error("the network is shutting down")]
     Shutdown,

@@ -21,7 +21,8 @@ pub enum Driver {
     /// here and one there share a connection. Each costs a thread, a ring or a poll, and its receive buffers.
     Threads(u16),
     /// None: tasks turn reactors of their own ([`Worker::reactor`](crate::Worker::reactor)). A hop less each way,
-    /// for few cores; a task that stays away from its reactor keeps its peers waiting.
+    /// for few cores; a task that stays away from its reactor keeps its peers waiting. A thread without one reads no
+    /// remote channels; what it writes for other workers is served by the worker's first reactor.
     Caller,
 }
 
@@ -99,6 +100,8 @@ impl Threads {
         manager: &Arc<Manager>,
         control: &ControlHandle,
     ) -> Result<(NetCore, UringOptions, Arc<Endpoint>), StartError> {
+        // First: an endpoint that was numbered has to be taken back by who fails after it.
+        let receive = ReceivePool::new(self.settings.receive_buffers)?;
         let endpoint = Endpoint::new();
         // A wake-up that got lost is noticed within two seconds, as with gates.
         manager.watch(endpoint.bell());
@@ -107,7 +110,6 @@ impl Threads {
             return Err(StartError::Network { what: "there are as many endpoints as there can be" });
         };
         endpoint.set_number(number);
-        let receive = ReceivePool::new(self.settings.receive_buffers)?;
         let dialer = Arc::new(Dialler(control.dials().clone()));
         let core = NetCore::new(endpoint.clone(), manager.clone(), dialer, receive.clone());
         let arena = manager.pool().clone();
@@ -147,7 +149,13 @@ impl Threads {
         let (ready, starter) = (opened.clone(), thread::current());
         let builder = thread::Builder::new().name(format!("pirn-net-{number}"));
         let thread = builder.spawn(move || run(core, io, options, &ready, &starter));
-        let thread = thread.map_err(StartError::Thread)?;
+        let thread = match thread {
+            Ok(thread) => thread,
+            Err(error) => {
+                control.endpoints().remove(number);
+                return Err(StartError::Thread(error));
+            }
+        };
         let answer = loop {
             if let Some(answer) = opened.pop() {
                 break answer.map_err(StartError::from);
