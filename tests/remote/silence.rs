@@ -10,7 +10,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 /// So long a single record may take on a machine with other things to do.
-const GENEROUS: Duration = Duration::from_millis(50);
+const GENEROUS: Duration = Duration::from_millis(20);
 
 fn is_full() -> bool {
     std::env::var("PIRN_TEST_SIZE").is_ok_and(|size| size == "full")
@@ -118,7 +118,8 @@ fn lone_records(io: Io, driver: Driver) {
         println!(
             "lone records io={io:?} driver={driver:?} flush={flush:?} p50={p50:?} p99={p99:?} p999={p999:?} max={most:?}"
         );
-        // A millisecond is for a machine that does nothing else, which only who starts the test can know.
+        // The goal, a millisecond for all but one of a thousand, is not reached on two shared processors (idle: 6 to
+        // 13 ms; half of all come within 0.15 ms). It is checked where it is asked for.
         if std::env::var_os("PIRN_TEST_QUIET").is_some() {
             assert!(p999 <= Duration::from_millis(1) + more, "{p999:?}");
         } else {
