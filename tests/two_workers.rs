@@ -132,7 +132,12 @@ fn pass_by_reactors(
     // The gate has closed its channel: what is to be said of that goes out.
     reactor.turn(Some(Duration::ZERO))?;
     producer.join().expect("no panic")?;
+    let received = there.snapshot().net.bytes_received;
+    assert!(received > records * bytes as u64);
     drop(reactor);
+    let net = there.snapshot().net;
+    assert!(net.bytes_received >= received, "what a reactor counted goes on counting: {net:?}");
+    assert_eq!(net.by_uring + net.by_epoll, 0, "there is none any more");
     assert_eq!(there.shutdown(Duration::from_secs(1)).lost_wakeups, 0);
     Ok(())
 }

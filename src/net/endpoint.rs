@@ -10,7 +10,7 @@ use crate::id::{RemoteAddress, WorkerId};
 use crate::inbox::Inbox;
 use crate::partition::{Network, OpenChannel, OpenError};
 use crate::protocol::Agreed;
-use crate::sync::{AtomicU32, Ordering, thread};
+use crate::sync::{AtomicU32, Mutex, Ordering, lock, thread};
 use arc_swap::ArcSwap;
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 use std::net::SocketAddr;
@@ -141,6 +141,8 @@ pub(crate) struct Endpoints {
     threads: ArcSwap<Vec<Arc<Endpoint>>>,
     /// Reactors that tasks turn: gates of other threads are not read by them.
     reactors: ArcSwap<Vec<Arc<Endpoint>>>,
+    /// What reactors that are gone had counted.
+    retired: Mutex<NetSnapshot>,
 }
 
 fn add(all: &ArcSwap<Vec<Arc<Endpoint>>>, endpoint: &Arc<Endpoint>) {
@@ -164,6 +166,10 @@ impl Endpoints {
 
     /// A reactor is gone.
     pub(crate) fn forget(&self, endpoint: &Arc<Endpoint>) {
+        let mut retired = lock(&self.retired);
+        endpoint.counts.add_to(&mut retired);
+        // These two count what is there.
+        (retired.by_uring, retired.by_epoll) = (0, 0);
         self.reactors.rcu(|all| {
             let others = all.iter().filter(|other| !Arc::ptr_eq(other, endpoint));
             others.cloned().collect::<Vec<_>>()
@@ -183,7 +189,9 @@ impl Endpoints {
 
     /// What all of them have counted together.
     pub(crate) fn snapshot(&self) -> NetSnapshot {
-        let mut snapshot = NetSnapshot::default();
+        // Held until all are added: a reactor that goes meanwhile is counted once.
+        let retired = lock(&self.retired);
+        let mut snapshot = *retired;
         for endpoint in self.threads.load().iter().chain(self.reactors.load().iter()) {
             endpoint.counts.add_to(&mut snapshot);
         }
