@@ -218,8 +218,12 @@ impl Network for Endpoints {
     fn node(&self, peer: &RemoteAddress) -> Arc<ReadyNode> {
         match self.of(peer) {
             Some(endpoint) => endpoint.channel_node(),
-            // Nobody will ever be rung.
-            None => ReadyNode::new(&Doorbell::new(), CHANNEL_TOKEN),
+            None => {
+                // Nobody will ever be rung, and nobody would take from a list what a ring puts there.
+                let deaf = Doorbell::new();
+                deaf.close();
+                ReadyNode::new(&deaf, CHANNEL_TOKEN)
+            }
         }
     }
 
@@ -243,6 +247,13 @@ mod tests {
         socket: SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 1),
         endpoint: 0,
     };
+
+    #[test]
+    fn a_ring_for_nobody_keeps_nothing() {
+        let node = Endpoints::default().node(&PEER);
+        node.ring();
+        assert_eq!(Arc::strong_count(&node), 1, "a list that nobody takes has it");
+    }
 
     /// The endpoint stays while others know it, long after its thread: what lay in it then would lie there as long,
     /// and who waits for it would wait as long.
