@@ -44,7 +44,9 @@
 //! order, and the server's look follows. If it found it off, the node is in the list, and the server finds
 //! it, or the notify finds the server asleep.
 
-use crate::sync::{AtomicBool, AtomicPtr, AtomicU32, Exclusive, Ordering, Waiter, fence, sync};
+use crate::sync::{
+    AtomicBool, AtomicPtr, AtomicU32, Exclusive, Ordering, Waiter, fence_heavy, fence_light, sync,
+};
 use std::ptr;
 use std::sync::Arc;
 use std::task::Waker;
@@ -232,12 +234,17 @@ impl ReadyNode {
         self.listed.swap(false, sync!(DOOR_E1.clear, AcqRel));
     }
 
+    /// Before anybody else has the node: it begins quiet.
+    pub(crate) fn begin_quiet(&self) {
+        self.quiet.store(true, Ordering::Relaxed); // Relaxed: whatever hands the node on orders it
+    }
+
     /// Server: nothing was found, no timer will look again; the next publish has to ring. The server
     /// looks once more after this, and calls [`ReadyNode::stir`] if it finds something.
     pub(crate) fn fall_quiet(&self) {
         // Relaxed: the fence orders it before the last look.
         self.quiet.store(true, Ordering::Relaxed);
-        fence(sync!(DOOR_F1.quiet, SeqCst));
+        fence_heavy(sync!(DOOR_F1.quiet, SeqCst));
     }
 
     /// Server: it looks again by itself.
@@ -253,8 +260,9 @@ impl ReadyNode {
 
     /// Writer, after a publish: whether the server won't look by itself. The fence pairs with the one in
     /// `fall_quiet`: either this look sees `quiet`, or the server's last look sees the publication.
+    #[inline]
     pub(crate) fn is_quiet_after_publish(&self) -> bool {
-        fence(sync!(DOOR_F1.publish, SeqCst));
+        fence_light(sync!(DOOR_F1.publish, SeqCst));
         // Relaxed: ordered by the fence.
         self.quiet.load(Ordering::Relaxed)
     }

@@ -8,7 +8,7 @@ use super::config::{MemoryConfig, MemoryError, SegmentClass};
 use super::free_list::FreeList;
 use super::open::OpenSegment;
 use super::segment::{Header, Part, SegmentName};
-use crate::sync::{AtomicU32, CachePadded, Ordering, Region, Waiter};
+use crate::sync::{AtomicU32, CachePadded, Ordering, Region, Waiter, prepare_fences};
 use std::io;
 use std::ops::Range;
 use std::sync::Arc;
@@ -45,6 +45,8 @@ struct Class {
 impl SegmentPool {
     /// Maps what `config` says.
     pub(crate) fn new(config: &MemoryConfig) -> Result<Arc<Self>, MemoryError> {
+        // Before there is anything to publish: the first writer's fences are cheap ones.
+        prepare_fences();
         config.validate()?;
         let mut pool = Self::build(&config.geometry(), 4096, config.orphans())?;
         pool.poison = cfg!(debug_assertions);

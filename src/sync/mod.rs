@@ -19,6 +19,8 @@
     reason = "this is the facade: the one place that names std's and loom's primitives"
 )]
 
+#[cfg(not(loom))]
+mod asymmetric;
 mod cell;
 #[cfg(loom)]
 pub(crate) mod mutant;
@@ -51,6 +53,8 @@ mod primitives {
     };
 }
 
+#[cfg(not(loom))]
+pub(crate) use asymmetric::{fence_heavy, fence_light, prepare_fences};
 pub(crate) use cell::Exclusive;
 pub(crate) use crossbeam_utils::CachePadded;
 pub(crate) use park::Parker;
@@ -122,6 +126,18 @@ pub(crate) fn fence(ordering: Ordering) {
         FENCE.fetch_add(0, Ordering::AcqRel);
     }
 }
+
+/// In models both sides are plain fences.
+#[cfg(loom)]
+pub(crate) fn fence_light(ordering: Ordering) {
+    fence(ordering);
+}
+#[cfg(loom)]
+pub(crate) fn fence_heavy(ordering: Ordering) {
+    fence(ordering);
+}
+#[cfg(loom)]
+pub(crate) fn prepare_fences() {}
 
 /// Locks, and goes on with the data of a panicked holder: every critical section of this crate leaves
 /// its data valid at each step, so poison carries no information here.

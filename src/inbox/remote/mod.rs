@@ -204,7 +204,7 @@ pub(crate) fn with_capacity(
     capacity: usize,
 ) -> (Feeder, RemoteEnd) {
     // Until the feeder's thread says that it looks by itself.
-    network_node.fall_quiet();
+    network_node.begin_quiet();
     let shared = Arc::new(Shared {
         inbox: Inbox::new(capacity, task_node),
         priority: Queue::new(PriorityEvent::QUEUED_MAX),

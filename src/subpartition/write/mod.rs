@@ -163,7 +163,10 @@ impl WriteHalf {
         self.sub.counts.hot.bytes.store(amount.bytes, Ordering::Relaxed);
     }
 
-    /// `Flush::Interval`: rings if the reader won't look by itself.
+    /// `Flush::Interval`: rings if the reader won't look by itself. A bind that this look at the state misses is
+    /// of a view that falls quiet later, or looks by itself: its last look before that sees what was published
+    /// (DOOR_F1 orders the state word as it does `quiet`).
+    #[inline]
     fn ring_if_quiet(&mut self) {
         self.dirty = true;
         let quiet = self.node.as_ref().is_none_or(|node| node.is_quiet_after_publish());
@@ -188,6 +191,7 @@ impl WriteHalf {
     }
 
     /// Tells the reader that there is something to take.
+    #[inline(never)]
     pub(crate) fn ring(&mut self) {
         self.dirty = false;
         self.untold = 0;
