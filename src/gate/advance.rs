@@ -3,7 +3,7 @@
 use super::InputGate;
 use super::error::GateError;
 use super::item::{Item, Record};
-use super::ready::Turn;
+use super::ready::NOBODY;
 use crate::event::Event;
 use crate::record::Refused;
 use crate::subpartition::{Amount, Next};
@@ -23,25 +23,19 @@ impl InputGate {
     /// nearly all records. `None` says nothing of what [`InputGate::advance`] finds.
     #[inline]
     pub(super) fn next_record(&mut self) -> Option<usize> {
-        let index = self.turn.channel;
+        let index = self.turn;
         let reader = self.channels.get_mut(index)?.reader.as_mut()?;
-        if self.turn.records_left == 0 || !reader.next_whole(self.turn.bytes_end) {
-            return None;
-        }
-        self.turn.records_left -= 1;
-        Some(index)
+        reader.next_whole().then_some(index)
     }
 
     /// The next thing that is there; `None` when nothing is.
     pub(super) fn advance(&mut self) -> Option<Found> {
         loop {
-            let index = self.turn.channel;
-            if self.turn.records_left > 0
-                && let Some(channel) = self.channels.get_mut(index)
+            let index = self.turn;
+            if let Some(channel) = self.channels.get_mut(index)
                 && let Some(reader) = &mut channel.reader
-                && reader.yielded_bytes() < self.turn.bytes_end
+                && reader.has_turn()
             {
-                self.turn.records_left -= 1;
                 let next = reader.next(&mut self.admission);
                 if matches!(next, Next::Record) {
                     return Some(Found::Record(index));
@@ -114,12 +108,12 @@ impl InputGate {
             Next::Fenced => Some(self.severed(index)),
             Next::Refused(Refused::TooLong { bytes, max }) => Some(self.too_long(index, bytes, max)),
             Next::Refused(Refused::NotAdmitted { bytes }) => {
-                self.turn = Turn::NOBODY;
+                self.turn = NOBODY;
                 self.starve(index, bytes);
                 None
             }
             Next::Empty => {
-                self.turn = Turn::NOBODY;
+                self.turn = NOBODY;
                 self.found_empty(index);
                 None
             }

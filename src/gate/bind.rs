@@ -9,7 +9,7 @@ use super::channel::State;
 use super::error::GateError;
 use super::item::Item;
 use super::reader::Reader;
-use super::ready::Turn;
+use super::ready::NOBODY;
 use crate::doorbell::ReadyNode;
 use crate::error::{BindError, Cause};
 use crate::id::Attempt;
@@ -202,7 +202,7 @@ impl InputGate {
             channel.state = State::Unavailable(cause.clone());
         }
         let (number, epoch) = (index as u32, channel.epoch);
-        self.turn = Turn::NOBODY;
+        self.turn = NOBODY;
         self.lift_watermark();
         self.post(index);
         Found::Item(Item::Unavailable { channel: number, epoch, cause, skipped })
@@ -225,7 +225,7 @@ impl InputGate {
         let channel = &mut self.channels[index];
         channel.state = State::Ended;
         channel.pending = None;
-        self.turn = Turn::NOBODY;
+        self.turn = NOBODY;
         self.ended += 1;
         if !self.explicit || channel.is_ended_before {
             self.retire(index);

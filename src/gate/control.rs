@@ -215,10 +215,8 @@ impl InputGate {
             self.ready.queue(index, channel);
         } else if let Some(reader) = &mut channel.reader {
             reader.set_aside(&mut self.admission);
-            if self.turn.channel == index {
-                // The next call ends the turn, and counts what was yielded as consumed.
-                self.turn.records_left = 0;
-            }
+            // The next call ends the turn, and counts what was yielded as consumed.
+            reader.end_turn();
         }
         self.post(index);
     }

@@ -64,7 +64,7 @@ use crate::sync::Parker;
 use board::Board;
 use channel::Channel;
 use handle::{Command, commands_max};
-use ready::{Ready, Turn};
+use ready::{NOBODY, Ready};
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 
@@ -78,7 +78,8 @@ const COMMANDS: u32 = u32::MAX;
 /// of the partitions say.
 #[derive(Debug)]
 pub struct InputGate {
-    turn: Turn,
+    /// The channel that yields now, or `NOBODY`.
+    turn: usize,
     channels: Vec<Channel>,
     admission: Admission,
     bell: Arc<Doorbell>,
@@ -132,7 +133,7 @@ impl InputGate {
         }
         let command_node = ReadyNode::new(&bell, COMMANDS);
         Self {
-            turn: Turn::NOBODY,
+            turn: NOBODY,
             admission: Admission::new(config.half_record_bytes_max),
             ready,
             starved: 0,

@@ -1,7 +1,7 @@
 //! A channel's reader: over memory of this worker, or over what the network brings.
 //!
 //! An enum and no trait object: the way of nearly all records is one branch that is always guessed right. The
-//! local side inlines into the task's own loop; the remote side is a call, or both together would be too long
+//! remote side inlines into the task's own loop; the local side is a call, or both together would be too long
 //! to inline.
 
 use crate::event::PriorityEvent;
@@ -28,18 +28,26 @@ macro_rules! ask {
 }
 
 impl Reader {
-    /// The next record if it lies whole at hand, and less than `bytes_end` was yielded of the bind.
+    /// The next record if it lies whole at hand and the turn goes on.
     #[inline]
-    pub(super) fn next_whole(&mut self, bytes_end: u64) -> bool {
+    pub(super) fn next_whole(&mut self) -> bool {
         match self {
-            Self::Local(reader) => reader.yielded_bytes() < bytes_end && reader.next_whole(),
-            Self::Remote(reader) => next_whole_remote(reader, bytes_end),
+            Self::Local(reader) => next_whole_local(reader),
+            Self::Remote(reader) => reader.next_whole(),
         }
     }
 
-    #[inline]
-    pub(super) fn yielded_bytes(&self) -> u64 {
-        ask!(self, reader => reader.yielded_bytes())
+    /// See [`RemoteReader::begin_turn`].
+    pub(super) fn begin_turn(&mut self, records: u32, bytes: u64) {
+        ask!(self, reader => reader.begin_turn(records, bytes));
+    }
+
+    pub(super) fn end_turn(&mut self) {
+        ask!(self, reader => reader.end_turn());
+    }
+
+    pub(super) fn has_turn(&self) -> bool {
+        ask!(self, reader => reader.has_turn())
     }
 
     #[inline]
@@ -52,7 +60,7 @@ impl Reader {
     pub(super) fn current(&self) -> &[u8] {
         match self {
             Self::Local(reader) => reader.current().bytes(),
-            Self::Remote(reader) => current_remote(reader),
+            Self::Remote(reader) => reader.current(),
         }
     }
 
@@ -129,11 +137,6 @@ impl Reader {
 }
 
 #[inline(never)]
-fn next_whole_remote(reader: &mut RemoteReader, bytes_end: u64) -> bool {
-    reader.yielded_bytes() < bytes_end && reader.next_whole()
-}
-
-#[inline(never)]
-fn current_remote(reader: &RemoteReader) -> &[u8] {
-    reader.current()
+fn next_whole_local(reader: &mut LocalReader) -> bool {
+    reader.next_whole()
 }

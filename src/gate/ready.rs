@@ -15,19 +15,7 @@ use std::task::Waker;
 use std::time::Duration;
 
 /// No channel.
-pub(super) const NONE: usize = usize::MAX;
-
-/// The channel that yields now, and how much it may before others come.
-#[derive(Debug)]
-pub(super) struct Turn {
-    pub(super) channel: usize,
-    pub(super) records_left: u32,
-    pub(super) bytes_end: u64,
-}
-
-impl Turn {
-    pub(super) const NOBODY: Self = Self { channel: NONE, records_left: 0, bytes_end: 0 };
-}
+pub(super) const NOBODY: usize = usize::MAX;
 
 /// See the module's text. Holds each channel at most once in each of its parts.
 #[derive(Debug)]

@@ -6,7 +6,7 @@ use super::channel::State;
 use super::config::{TURN_BYTES_MAX, TURN_RECORDS_MAX};
 use super::error::GateError;
 use super::item::Item;
-use super::ready::Turn;
+use super::ready::NOBODY;
 use crate::inbox::Popped;
 use std::sync::Arc;
 
@@ -31,7 +31,7 @@ impl InputGate {
 
     /// The channel whose turn it was has used it up, or was paused.
     fn end_turn(&mut self) {
-        let index = std::mem::replace(&mut self.turn, Turn::NOBODY).channel;
+        let index = std::mem::replace(&mut self.turn, NOBODY);
         if let Some(channel) = self.channels.get_mut(index)
             && let Some(reader) = &mut channel.reader
         {
@@ -165,8 +165,8 @@ impl InputGate {
             return None;
         }
         self.feed(index);
-        let bytes_end = self.channels[index].reader.as_ref()?.yielded_bytes() + TURN_BYTES_MAX;
-        self.turn = Turn { channel: index, records_left: TURN_RECORDS_MAX, bytes_end };
+        self.channels[index].reader.as_mut()?.begin_turn(TURN_RECORDS_MAX, TURN_BYTES_MAX);
+        self.turn = index;
         None
     }
 

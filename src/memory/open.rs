@@ -44,6 +44,28 @@ impl OpenSegment {
         unsafe { self.pool.write(self.begin + range.start..self.begin + range.end) }
     }
 
+    /// Copies a prefix and a payload behind what is committed, and makes them final. False, with nothing done, where
+    /// there is no room for them.
+    #[inline]
+    pub(crate) fn append(&mut self, prefix: Option<[u8; 4]>, payload: &[u8]) -> bool {
+        let at = self.committed;
+        let bytes = payload.len() + prefix.map_or(0, |prefix| prefix.len());
+        if bytes > self.capacity - at {
+            return false;
+        }
+        let start = self.begin + at;
+        // SAFETY: I2: beyond `committed`, in the segment by the look above, and borrowed exclusively.
+        let spare = unsafe { self.pool.write(start..start + bytes) };
+        let (head, body) = spare.split_at_mut(bytes - payload.len());
+        if let (Some(prefix), Ok(head)) = (prefix, head.try_into()) {
+            let head: &mut [u8; 4] = head;
+            *head = prefix;
+        }
+        body.copy_from_slice(payload);
+        self.committed = at + bytes;
+        true
+    }
+
     /// Makes all bytes before `upto` final; from here on they may be published.
     #[inline]
     pub(crate) fn commit(&mut self, upto: usize) {

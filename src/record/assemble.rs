@@ -271,6 +271,17 @@ impl Assembler {
         if self.is_mid_record() { usize::from(self.prefix_held) + self.payload.len() } else { 0 }
     }
 
+    /// Whether nothing is held: the next byte of the stream begins a record.
+    #[inline]
+    pub(crate) fn is_idle(&self) -> bool {
+        self.state == State::Idle
+    }
+
+    /// The longest payload that isn't refused.
+    pub(crate) fn record_bytes_max(&self) -> usize {
+        self.record_bytes_max
+    }
+
     /// Whether the next byte of the stream goes on with a record.
     #[inline]
     pub(crate) fn is_mid_record(&self) -> bool {

@@ -43,6 +43,8 @@ pub(crate) struct LocalReader {
     ended: Option<EndKind>,
     /// The record yielded last: its length when it lies in `range` before `at`, else it was assembled.
     last: Option<usize>,
+    /// Records and events that the turn may yet yield, and the stream bytes since the bind before which they begin.
+    turn: (u32, u64),
 }
 
 /// The bytes of a piece without a lifetime; see I1.
@@ -75,6 +77,7 @@ impl LocalReader {
             explicit,
             ended: None,
             last: None,
+            turn: (0, 0),
         }
     }
 
@@ -87,16 +90,29 @@ impl LocalReader {
         self.mark
     }
 
-    /// Stream bytes since the bind that were yielded: what fair yielding counts.
+    /// The channel's turn begins: so many records and events, of which none begins behind so many stream bytes.
+    pub(crate) fn begin_turn(&mut self, records: u32, bytes: u64) {
+        self.turn = (records, self.mark.amount.bytes + bytes);
+    }
+
+    /// The channel's turn is over.
+    pub(crate) fn end_turn(&mut self) {
+        self.turn = (0, 0);
+    }
+
+    /// Whether its turn goes on.
     #[inline]
-    pub(crate) fn yielded_bytes(&self) -> u64 {
-        self.mark.amount.bytes
+    pub(crate) fn has_turn(&self) -> bool {
+        self.turn.0 > 0 && self.mark.amount.bytes < self.turn.1
     }
 
     /// The next record if it lies whole in the piece at hand: the way of nearly all of them, and
     /// [`LocalReader::next`] without the rest of it. False says nothing of what comes.
     #[inline]
     pub(crate) fn next_whole(&mut self) -> bool {
+        if !self.has_turn() {
+            return false;
+        }
         if !self.explicit {
             self.consume(self.mark);
         }
@@ -108,6 +124,7 @@ impl LocalReader {
         let len = payload.len();
         self.at += piece.facts.layout.prefix_bytes() + len;
         self.last = Some(len);
+        self.turn.0 -= 1;
         self.note_record();
         true
     }
@@ -117,6 +134,7 @@ impl LocalReader {
         if !self.explicit {
             self.consume(self.mark);
         }
+        self.turn.0 = self.turn.0.saturating_sub(1);
         loop {
             if let Some(piece) = &self.piece {
                 // SAFETY: I1.

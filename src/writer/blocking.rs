@@ -12,7 +12,7 @@ impl RecordWriter {
     ///
     /// # Errors
     /// As [`RecordWriter::poll_write`].
-    #[inline]
+    #[inline(always)]
     pub fn write_blocking(&mut self, target: u32, record: &[u8]) -> Result<Written, WriteError> {
         if self.write_short(target, record) {
             if self.flushes_each {

@@ -40,8 +40,13 @@ impl Lane {
         Self { half, blocked: None, full: Full::No, unrung: false }
     }
 
-    /// Whether something is published that nobody was told of, for the first time since the last `ring`.
+    /// Whether something is published that nobody was told of, and the list of those to be told lacks it.
     #[inline]
+    pub(super) fn is_unlisted(&self) -> bool {
+        !self.unrung && self.half.is_dirty()
+    }
+
+    /// The same, and from now on it is on that list.
     pub(super) fn is_newly_dirty(&mut self) -> bool {
         self.half.is_dirty() && !std::mem::replace(&mut self.unrung, true)
     }

@@ -159,7 +159,7 @@ impl RecordWriter {
     }
 
     /// The hot path: a short record to where the last one went, when nothing else is under way.
-    #[inline]
+    #[inline(always)]
     fn write_short(&mut self, target: u32, record: &[u8]) -> bool {
         if !matches!(self.doing, Doing::Nothing) {
             return false;
@@ -168,8 +168,8 @@ impl RecordWriter {
         if !lane.half.append_short(record) {
             return false;
         }
-        if lane.is_newly_dirty() {
-            self.unrung.push(target);
+        if lane.is_unlisted() {
+            self.note_dirty(target);
         }
         true
     }

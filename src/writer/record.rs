@@ -160,6 +160,8 @@ impl RecordWriter {
     }
 
     /// Puts the subpartition on the list of those to be told, if it is due.
+    #[cold]
+    #[inline(never)]
     pub(super) fn note_dirty(&mut self, target: u32) {
         if self.lanes.get_mut(target as usize).is_some_and(super::lane::Lane::is_newly_dirty) {
             self.unrung.push(target);

@@ -17,7 +17,7 @@ use super::{Chunk, Consumed, Delivery, Over, Progress, RemoteEnd, RemoteEvent, S
 use crate::error::Cause;
 use crate::event::PriorityEvent;
 use crate::inbox::Popped;
-use crate::record::{Admission, Assembler, EntryFacts, First, Found, RecordLayout, UNIFORM_NONE};
+use crate::record::{Admission, Assembler, EntryFacts, First, Found, RecordLayout, Run, UNIFORM_NONE};
 use crate::subpartition::{Acked, Amount, Mark, Next};
 use crate::sync::Ordering;
 use bytes::Bytes;
@@ -32,10 +32,12 @@ pub(crate) struct RemoteReader {
     /// The buffer that is being read, and how far.
     chunk: Option<Chunk>,
     range: RawRange,
-    at: usize,
+    /// How far: the records that lie whole in `range` are stepped over here, and counted by `fold`.
+    run: Run,
+    turn: Turn,
     /// Stream bytes in buffers passed.
     passed: u64,
-    /// What was yielded.
+    /// What was yielded, without what `run` has stepped over since it was counted.
     mark: Mark,
     consumed: Mark,
     explicit: bool,
@@ -43,9 +45,17 @@ pub(crate) struct RemoteReader {
     priority: u32,
     /// Nothing follows.
     ending: Option<Ending>,
-    /// The record yielded last: its length when it lies in `range` before `at`, else it was assembled.
-    last: Option<usize>,
+    /// The record yielded last was assembled; else it lies in `range`, where `run` stands.
+    is_assembled: bool,
     told: Told,
+}
+
+/// How much the channel may yield before others come.
+#[derive(Clone, Copy, Debug, Default)]
+struct Turn {
+    records: u32,
+    /// Stream bytes since the bind before which records may begin.
+    bytes_end: u64,
 }
 
 /// Why nothing follows.
@@ -100,71 +110,121 @@ impl RemoteReader {
             facts: EntryFacts { layout, first: First::NONE, uniform: UNIFORM_NONE },
             chunk: None,
             range: RawRange::EMPTY,
-            at: 0,
+            run: Run::new(),
+            turn: Turn::default(),
             passed: 0,
             mark,
             consumed: mark,
             explicit,
             priority: 0,
             ending: None,
-            last: None,
+            is_assembled: false,
             told: Told::default(),
         }
     }
 
     /// How far the task has been given items.
     pub(crate) fn mark(&self) -> Mark {
-        self.mark
+        let mut mark = self.mark;
+        if let Some(stepped) = self.run.stepped() {
+            mark.amount.records += u64::from(stepped.records);
+            mark.amount.bytes = self.passed + self.run.at() as u64;
+        }
+        mark
     }
 
-    /// Stream bytes since the bind that were yielded: what fair yielding counts.
-    #[inline]
-    pub(crate) fn yielded_bytes(&self) -> u64 {
-        self.mark.amount.bytes
+    /// What the task is done with: all but what it was given last, or what it has acknowledged.
+    fn consumed_mark(&self) -> Mark {
+        match self.run.stepped() {
+            Some(stepped) if !self.explicit => {
+                let Mark { mut amount, .. } = self.mark();
+                amount.records -= 1;
+                amount.bytes -= stepped.last_bytes;
+                Mark { amount, ..self.mark }
+            }
+            _ => self.consumed,
+        }
+    }
+
+    /// Counts what was stepped over.
+    fn fold(&mut self) {
+        (self.mark, self.consumed) = (self.mark(), self.consumed_mark());
+        self.turn.records = self.run.left();
+        self.run.count();
+    }
+
+    /// The channel's turn begins: so many records and events, of which none begins behind so many stream bytes.
+    pub(crate) fn begin_turn(&mut self, records: u32, bytes: u64) {
+        self.fold();
+        self.turn = Turn { records, bytes_end: self.mark.amount.bytes + bytes };
+        self.run_on();
+    }
+
+    /// The channel's turn is over.
+    pub(crate) fn end_turn(&mut self) {
+        self.fold();
+        self.turn = Turn::default();
+        self.run_on();
+    }
+
+    /// Whether its turn goes on.
+    pub(crate) fn has_turn(&self) -> bool {
+        self.run.left() > 0 && self.mark().amount.bytes < self.turn.bytes_end
+    }
+
+    /// The records that lie whole at hand may be stepped over, as far as the turn goes. What was stepped over
+    /// before is counted.
+    fn run_on(&mut self) {
+        // A record that is held, half or lent, comes to its end first.
+        let end = if self.assembler.is_idle() { self.turn.bytes_end } else { 0 };
+        let limit = usize::try_from(end.saturating_sub(self.passed)).unwrap_or(usize::MAX);
+        let (at, longest) = (self.run.at(), self.assembler.record_bytes_max());
+        self.run.begin(&self.facts, at, limit, self.turn.records, longest);
     }
 
     /// The next record if it lies whole in the buffer at hand: the way of nearly all of them, and
     /// [`RemoteReader::next`] without the rest of it. False says nothing of what comes.
     #[inline]
     pub(crate) fn next_whole(&mut self) -> bool {
-        self.consume_yielded();
         // SAFETY: I1.
         let range: &[u8] = unsafe { &*self.range.0 };
-        let Some(rest) = range.get(self.at..) else { return false };
-        if !self.hint_holds(rest) {
-            return false;
-        }
-        let Some(payload) = self.assembler.whole_record(&self.facts, rest) else { return false };
-        let len = payload.len();
-        self.at += self.facts.layout.prefix_bytes() + len;
-        self.last = Some(len);
-        self.note_record();
-        true
+        self.run.step(range)
     }
 
     /// The next item. Everything yielded before counts as consumed from here on, unless explicit.
     pub(crate) fn next(&mut self, admission: &mut Admission) -> Next {
+        self.fold();
         self.consume_yielded();
+        let next = self.find(admission);
+        self.turn.records = self.turn.records.saturating_sub(1);
+        self.run_on();
+        next
+    }
+
+    fn find(&mut self, admission: &mut Admission) -> Next {
         loop {
             if self.chunk.is_some() {
                 // SAFETY: I1.
                 let range: &[u8] = unsafe { &*self.range.0 };
-                if !self.assembler.is_mid_record() && !self.hint_holds(range.get(self.at..).unwrap_or(&[])) {
+                let mut at = self.run.at();
+                if !self.assembler.is_mid_record() && !self.hint_holds(range.get(at..).unwrap_or(&[])) {
                     self.facts.uniform = UNIFORM_NONE;
                 }
-                match self.assembler.advance(&self.facts, range, &mut self.at, admission) {
+                let found = self.assembler.advance(&self.facts, range, &mut at, admission);
+                match found {
                     Found::InRange(payload) => {
-                        self.last = Some(payload.len());
-                        self.note_record();
+                        self.run.found(at, payload.len());
+                        self.note_record(false);
                         return Next::Record;
                     }
                     Found::Assembled => {
-                        self.last = None;
-                        self.note_record();
+                        self.run.stop(at);
+                        self.note_record(true);
                         return Next::Record;
                     }
                     Found::More => self.pass(),
                     Found::Refused(refused) => {
+                        self.run.stop(at);
                         self.report();
                         return Next::Refused(refused);
                     }
@@ -192,40 +252,42 @@ impl RemoteReader {
     /// The payload that [`RemoteReader::next`] answered with, if nothing was asked of the reader since.
     #[inline]
     pub(crate) fn current(&self) -> &[u8] {
-        let Some(len) = self.last else { return self.assembler.assembled() };
+        if self.is_assembled {
+            return self.assembler.assembled();
+        }
         // SAFETY: I1.
-        let range = unsafe { &*self.range.0 };
-        range.get(self.at.saturating_sub(len)..self.at).unwrap_or(&[])
+        self.run.last_of(unsafe { &*self.range.0 })
     }
 
     /// The same payload as an owned value: see `lend`.
     pub(crate) fn current_owned(&self) -> Bytes {
-        match (&self.chunk, self.last) {
-            (Some(chunk), Some(len)) => {
-                lend::owned(&self.end.shared, chunk, self.at.saturating_sub(len)..self.at)
+        let payload = self.current();
+        match &self.chunk {
+            Some(chunk) if !self.is_assembled => {
+                let end = self.run.at();
+                lend::owned(&self.end.shared, chunk, end - payload.len()..end)
             }
-            _ => Bytes::copy_from_slice(self.current()),
+            _ => Bytes::copy_from_slice(payload),
         }
     }
 
-    #[inline]
     fn consume_yielded(&mut self) {
         if !self.explicit {
             self.consumed = self.mark;
         }
     }
 
-    #[inline]
-    fn note_record(&mut self) {
+    fn note_record(&mut self, is_assembled: bool) {
+        self.is_assembled = is_assembled;
         self.mark.amount.records += 1;
-        self.mark.amount.bytes = self.passed + self.at as u64;
+        self.mark.amount.bytes = self.passed + self.run.at() as u64;
     }
 
     /// The current buffer is used up.
     fn pass(&mut self) {
         let Some(chunk) = self.chunk.take() else { return };
         self.range = RawRange::EMPTY;
-        self.at = 0;
+        self.run.stop(0);
         self.passed += chunk.len() as u64;
     }
 
@@ -319,6 +381,7 @@ impl RemoteReader {
 
     /// Publishes how far the task is, and wakes the network thread as `ring` says, if there is anything to tell.
     fn tell(&mut self, ring: Ring) {
+        self.fold();
         let Mark { amount, aborted, events: entries, .. } = self.consumed;
         let progress = Progress {
             left: self.left(),
@@ -349,6 +412,7 @@ impl RemoteReader {
     /// Explicit mode: everything up to `mark` is consumed. Acknowledging is cumulative: an older mark that
     /// comes late takes nothing back.
     pub(crate) fn acknowledge(&mut self, mark: Mark) -> Acked {
+        self.fold();
         if !mark.is_after(self.consumed) || mark.is_after(self.mark) {
             return Acked::Ignored;
         }
@@ -367,8 +431,10 @@ impl RemoteReader {
     /// The task has asked for more, and other channels come first: what was yielded counts as consumed, unless
     /// explicit, and a record that ran over buffers is done with.
     pub(crate) fn settle(&mut self, admission: &mut Admission) {
+        self.fold();
         self.consume_yielded();
         self.assembler.settle(admission);
+        self.end_turn();
         self.tell(Ring::No);
     }
 
@@ -417,17 +483,17 @@ impl RemoteReader {
 
     /// Whole records that came since the bind, and stream bytes with those of a record whose rest hasn't come.
     pub(crate) fn received(&self) -> Amount {
-        self.mark.amount + self.torn()
+        self.mark().amount + self.torn()
     }
 
     /// Whole records yielded since the bind.
     pub(crate) fn yielded(&self) -> Amount {
-        whole(self.mark)
+        whole(self.mark())
     }
 
     /// Whole records that count as consumed since the bind.
     pub(crate) fn consumed(&self) -> Amount {
-        whole(self.consumed)
+        whole(self.consumed_mark())
     }
 
     /// Drops the half record, before the reader is dropped.
@@ -447,6 +513,7 @@ fn whole(mark: Mark) -> Amount {
 
 impl Drop for RemoteReader {
     fn drop(&mut self) {
+        self.fold();
         self.pass();
         // The last word; the end tells the feeder of it.
         self.tell(Ring::No);

@@ -101,8 +101,29 @@ impl Tail {
     /// Whether a record of this payload length can go the short way: a record has started in the entry,
     /// and the length keeps the hint as it is.
     #[inline]
-    pub(super) fn keeps_uniform(&self, payload_bytes: usize) -> bool {
+    fn keeps_uniform(&self, payload_bytes: usize) -> bool {
         self.started && (self.uniform == UNIFORM_NONE || self.uniform as usize == payload_bytes)
+    }
+
+    /// Puts a record of one piece into the open entry, and publishes it. False, with nothing done, where the entry
+    /// has no room for it, or where the record would change what the entry says of its records' lengths.
+    #[inline]
+    pub(super) fn append(&mut self, ring: &Ring, prefix: bool, payload: &[u8]) -> bool {
+        let bytes = payload.len() + if prefix { 4 } else { 0 };
+        if !self.keeps_uniform(payload.len()) || bytes > self.room() {
+            return false;
+        }
+        let Some(open) = &mut self.open else { return false };
+        // What is filled of the entry is published, and so committed: no record is under way.
+        let prefix = prefix.then(|| (payload.len() as u32).to_le_bytes());
+        if !open.append(prefix, payload) {
+            return false;
+        }
+        self.filled += bytes;
+        self.room -= bytes;
+        self.records += 1;
+        ring.publish(Position::new(self.entry, self.filled as u16));
+        true
     }
 
     /// Bytes to fill, behind what is filled.

@@ -60,6 +60,24 @@ enum Admission {
     Closed,
 }
 
+/// What is done about a record that was published: [`Flush`] in one byte.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Telling {
+    WhenFull,
+    Each,
+    IfQuiet,
+}
+
+impl From<Flush> for Telling {
+    fn from(flush: Flush) -> Self {
+        match flush {
+            Flush::WhenFull => Self::WhenFull,
+            Flush::EveryRecord => Self::Each,
+            Flush::Interval(_) => Self::IfQuiet,
+        }
+    }
+}
+
 /// A word that the state never has: the short way is shut.
 const NEVER: u64 = u64::MAX;
 
@@ -71,6 +89,7 @@ pub(crate) struct WriteHalf {
     /// The state word under which a record may go the short way.
     writable: u64,
     prefix_bytes: usize,
+    telling: Telling,
     /// The stream that the last record or event belongs to.
     stream: u8,
     progress: Option<Progress>,
@@ -93,6 +112,7 @@ impl WriteHalf {
         Self {
             tail: Tail::new(&sub.ring),
             prefix_bytes: sub.layout().prefix_bytes(),
+            telling: sub.policies.flush.into(),
             writable: NEVER,
             stream: 0,
             progress: None,
@@ -118,23 +138,14 @@ impl WriteHalf {
     }
 
     /// Appends a record the short way if it can go it: nothing changed, and it fits where the last one went.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn append_short(&mut self, payload: &[u8]) -> bool {
-        let encoded = self.prefix_bytes + payload.len();
         if self.sub.state.load().bits() != self.writable
-            || encoded > self.tail.room()
-            || !self.tail.keeps_uniform(payload.len())
+            || !self.tail.append(&self.sub.ring, self.prefix_bytes != 0, payload)
         {
             return false;
         }
-        let Some(spare) = self.tail.spare(encoded) else { return false };
-        let (prefix, body) = spare.split_at_mut(self.prefix_bytes);
-        if let Ok(prefix) = <&mut [u8; 4]>::try_from(prefix) {
-            *prefix = (payload.len() as u32).to_le_bytes();
-        }
-        body.copy_from_slice(payload);
-        self.tail.advance(encoded);
-        self.publish_record();
+        self.after_publish();
         true
     }
 
@@ -148,10 +159,10 @@ impl WriteHalf {
     #[inline]
     fn after_publish(&mut self) {
         self.count_published();
-        match self.sub.policies.flush {
-            Flush::WhenFull => self.dirty = true,
-            Flush::EveryRecord => self.ring(),
-            Flush::Interval(_) => self.ring_if_quiet(),
+        match self.telling {
+            Telling::WhenFull => self.dirty = true,
+            Telling::Each => self.ring(),
+            Telling::IfQuiet => self.ring_if_quiet(),
         }
     }
 
@@ -178,7 +189,7 @@ impl WriteHalf {
     /// A segment is full. A reader that will look by itself within the interval (it isn't quiet) needs to be told
     /// only so often that it keeps up; how often is its own choice.
     fn ring_for_segment(&mut self) {
-        if let (Flush::Interval(_), Some(node)) = (self.sub.policies.flush, &self.node)
+        if let (Telling::IfQuiet, Some(node)) = (self.telling, &self.node)
             && self.untold + 1 < node.patience()
             && !node.is_quiet_after_publish()
             && self.sub.state.load().epoch() == self.node_epoch
