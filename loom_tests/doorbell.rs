@@ -40,6 +40,12 @@ pub(super) const MODELS: &[Model] = &[
         preemptions: Some(2),
         body: server_falls_quiet_a_second_time,
     },
+    Model {
+        name: "doorbell::each_silence_is_rung_for_once",
+        edges: &["DOOR_F1"],
+        preemptions: Some(2),
+        body: each_silence_is_rung_for_once,
+    },
 ];
 
 /// A count that is published, and the node that is rung for it.
@@ -155,6 +161,15 @@ fn publish_to_quiet(source: &Source, count: u32) {
     }
 }
 
+/// A publication that rings once for each time that the server falls quiet.
+fn publish_to_silence(source: &Source, count: u32, rung: &mut Option<u32>) {
+    source.publish(count);
+    if source.node.owes_ring(*rung) {
+        *rung = source.node.silence();
+        source.node.ring();
+    }
+}
+
 /// A server that looks by itself, until it falls quiet.
 fn serve_quietly(bell: &Doorbell, source: &Source, count: u32) {
     loom::future::block_on(poll_fn(|cx| {
@@ -201,6 +216,24 @@ fn server_falls_quiet_a_second_time() {
         }
     });
     serve_quietly(&bell, &source, 1);
+    serve_quietly(&bell, &source, 2);
+    writer.join().unwrap();
+    source.finish(bell);
+}
+
+/// Excluded: a publication behind the ring for one silence is neither seen by the last look of the next, nor rung
+/// for.
+fn each_silence_is_rung_for_once() {
+    let bell = Doorbell::new();
+    let source = Source::new(&bell, 0);
+    let writer = thread::spawn({
+        let source = Arc::clone(&source);
+        move || {
+            let mut rung = None;
+            publish_to_silence(&source, 1, &mut rung);
+            publish_to_silence(&source, 2, &mut rung);
+        }
+    });
     serve_quietly(&bell, &source, 2);
     writer.join().unwrap();
     source.finish(bell);

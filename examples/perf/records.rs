@@ -83,7 +83,7 @@ fn produce_sized<const BYTES: usize>(
     let bytes = if BYTES == 0 { bytes } else { BYTES };
     let targets = writer.subpartitions();
     let round = (ROUND_BYTES / bytes).clamp(1, ROUND_RECORDS_MAX);
-    let mut made: Vec<u8> = (0..round).flat_map(|_| pattern(bytes)).collect();
+    let mut made: Vec<u8> = (0..round).flat_map(move |_| pattern(bytes)).collect();
     let mut totals = Totals::default();
     let mut target = 0;
     // Relaxed: no data goes with it.

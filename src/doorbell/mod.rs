@@ -12,7 +12,7 @@
 //! # Layout
 //! ```text
 //!   Doorbell { head ──> node ──> node ──> null,  waiter }      one for each serving thread or gate
-//!   ReadyNode { listed, quiet, next, bell }                    one for each bind of a view
+//!   ReadyNode { listed, silence, next, bell }                  one for each bind of a view
 //! ```
 //!
 //! # Ownership
@@ -21,7 +21,7 @@
 //! | `head` | ringers (push), server (takes all) | both | CAS / swap |
 //! | `next` | the ringer that set `listed`; then the server until it clears it | same | `listed`, `head` |
 //! | `listed` | ringers set, server clears, each by a swap | both | the word's own order |
-//! | `quiet` | server | the one writer | fences `DOOR_F1` |
+//! | `silence` | server | the one writer | fences `DOOR_F1` |
 //!
 //! # Invariants
 //! - I1 A node is in the list at most once: it is pushed by the swap that turned `listed` on, and `listed`
@@ -43,6 +43,12 @@
 //! the publication. If the ringer's swap found it on, that swap stands before the server's in the word's
 //! order, and the server's look follows. If it found it off, the node is in the list, and the server finds
 //! it, or the notify finds the server asleep.
+//!
+//! # One ring a silence
+//! A server that looks by itself isn't rung for records; one that fell quiet is, once for each time that it fell
+//! quiet ([`ReadyNode::owes_ring`]). What is published after that ring and before the server comes needs none:
+//! before the server sleeps again it falls quiet anew, and either its last look sees the publication, or the
+//! writer sees a new silence (`DOOR_F1`, once more) and rings for it.
 
 use crate::sync::{
     AtomicBool, AtomicPtr, AtomicU32, Exclusive, Ordering, Waiter, fence_heavy, fence_light, sync,
@@ -66,7 +72,8 @@ pub(crate) struct Doorbell {
 #[derive(Debug)]
 pub(crate) struct ReadyNode {
     listed: AtomicBool,
-    quiet: AtomicBool,
+    /// Odd while nobody looks by itself; each silence has a number of its own.
+    silence: AtomicU32,
     /// While it isn't quiet, the server wants to be told of every so many full segments.
     patience: AtomicU32,
     next: Exclusive<Link>,
@@ -178,7 +185,7 @@ impl ReadyNode {
     pub(crate) fn new(bell: &Arc<Doorbell>, token: u32) -> Arc<Self> {
         Arc::new(Self {
             listed: AtomicBool::new(false),
-            quiet: AtomicBool::new(false),
+            silence: AtomicU32::new(0),
             patience: AtomicU32::new(1),
             next: Exclusive::new(Link(ptr::null_mut())),
             bell: bell.clone(),
@@ -236,35 +243,52 @@ impl ReadyNode {
 
     /// Before anybody else has the node: it begins quiet.
     pub(crate) fn begin_quiet(&self) {
-        self.quiet.store(true, Ordering::Relaxed); // Relaxed: whatever hands the node on orders it
+        self.silence.store(1, Ordering::Relaxed); // Relaxed: whatever hands the node on orders it
     }
 
     /// Server: nothing was found, no timer will look again; the next publish has to ring. The server
     /// looks once more after this, and calls [`ReadyNode::stir`] if it finds something.
     pub(crate) fn fall_quiet(&self) {
-        // Relaxed: the fence orders it before the last look.
-        self.quiet.store(true, Ordering::Relaxed);
+        // Relaxed: the server's own word; the fence orders it before the last look.
+        let before = self.silence.load(Ordering::Relaxed);
+        self.silence.store(before.wrapping_add(1) | 1, Ordering::Relaxed);
         fence_heavy(sync!(DOOR_F1.quiet, SeqCst));
     }
 
     /// Server: it looks again by itself.
     pub(crate) fn stir(&self) {
-        // Relaxed: a writer that still reads `true` rings once too often.
-        self.quiet.store(false, Ordering::Relaxed);
+        // Relaxed: a writer that still reads the silence rings once too often.
+        let before = self.silence.load(Ordering::Relaxed);
+        self.silence.store(before.wrapping_add(before & 1), Ordering::Relaxed);
     }
 
     /// Whether the server expects a ring for whatever comes, and none has come; a hint.
     pub(crate) fn awaits_ring(&self) -> bool {
-        self.quiet.load(Ordering::Relaxed) && !self.listed.load(Ordering::Relaxed) // Relaxed: a hint
+        self.silence().is_some() && !self.listed.load(Ordering::Relaxed) // Relaxed: a hint
+    }
+
+    /// The silence that the server is in, if it is. To be noted before a ring, which serves that silence or none.
+    #[inline]
+    pub(crate) fn silence(&self) -> Option<u32> {
+        Some(self.silence.load(Ordering::Relaxed)).filter(|silence| silence & 1 != 0) // Relaxed: see who asks
     }
 
     /// Writer, after a publish: whether the server won't look by itself. The fence pairs with the one in
-    /// `fall_quiet`: either this look sees `quiet`, or the server's last look sees the publication.
+    /// `fall_quiet`: either this look sees the silence, or the server's last look sees the publication.
     #[inline]
     pub(crate) fn is_quiet_after_publish(&self) -> bool {
         fence_light(sync!(DOOR_F1.publish, SeqCst));
         // Relaxed: ordered by the fence.
-        self.quiet.load(Ordering::Relaxed)
+        self.silence().is_some()
+    }
+
+    /// The same, and `rung` is not this silence: the one that the writer has rung for.
+    #[inline]
+    pub(crate) fn owes_ring(&self, rung: Option<u32>) -> bool {
+        fence_light(sync!(DOOR_F1.owed, SeqCst));
+        // Relaxed: ordered by the fence.
+        let silence = self.silence();
+        silence.is_some() && silence != rung
     }
 }
 

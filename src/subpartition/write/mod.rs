@@ -101,6 +101,8 @@ pub(crate) struct WriteHalf {
     untold: u32,
     node: Option<Arc<ReadyNode>>,
     node_epoch: BindEpoch,
+    /// The silence of `node` that it was rung for last.
+    rung: Option<u32>,
     ended: bool,
     /// The holds of shared segments that this ring has entries in, oldest first.
     shared: VecDeque<SharedSpan>,
@@ -121,6 +123,7 @@ impl WriteHalf {
             untold: 0,
             node: None,
             node_epoch: BindEpoch::NEVER,
+            rung: None,
             ended: false,
             shared: VecDeque::new(),
             sub,
@@ -180,8 +183,8 @@ impl WriteHalf {
     #[inline]
     fn ring_if_quiet(&mut self) {
         self.dirty = true;
-        let quiet = self.node.as_ref().is_none_or(|node| node.is_quiet_after_publish());
-        if quiet || self.sub.state.load().epoch() != self.node_epoch {
+        let owes = self.node.as_ref().is_none_or(|node| node.owes_ring(self.rung));
+        if owes || self.sub.state.load().epoch() != self.node_epoch {
             self.ring();
         }
     }
@@ -213,6 +216,8 @@ impl WriteHalf {
             (self.node_epoch, self.node) = self.sub.node();
         }
         if let Some(node) = &self.node {
+            // Before the ring: a silence that begins after it isn't served by it.
+            self.rung = node.silence();
             node.ring();
         }
     }
