@@ -21,7 +21,7 @@ pub(super) enum Found {
 impl InputGate {
     /// The channel whose next record lies whole where it is being read, if its turn isn't over: the way of
     /// nearly all records. `None` says nothing of what [`InputGate::advance`] finds.
-    #[inline]
+    #[inline(always)]
     pub(super) fn next_record(&mut self) -> Option<usize> {
         let index = self.turn;
         let reader = self.channels.get_mut(index)?.reader.as_mut()?;
@@ -61,7 +61,7 @@ impl InputGate {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn record(&self, index: usize) -> Record<'_> {
         let channel = &self.channels[index];
         let Some(reader) = &channel.reader else { unreachable!("I1: found with this reader") };

@@ -52,22 +52,24 @@ impl InputGate {
     ///
     /// # Errors
     /// As for [`InputGate::poll_next`].
-    #[inline]
+    #[inline(always)]
     pub fn next_blocking(&mut self) -> Result<Option<Item<'_>>, GateError> {
         if let Some(index) = self.next_record() {
             return Ok(Some(Item::Record(self.record(index))));
         }
-        let found = self.found_blocking();
-        self.lend(found)
+        self.next_parked()
     }
 
-    fn found_blocking(&mut self) -> Found {
-        loop {
+    #[cold]
+    #[inline(never)]
+    fn next_parked(&mut self) -> Result<Option<Item<'_>>, GateError> {
+        let found = loop {
             if let Some(found) = self.advance() {
-                return found;
+                break found;
             }
             self.park(None);
-        }
+        };
+        self.lend(found)
     }
 
     /// As [`InputGate::next_blocking`], for at most `timeout`.
