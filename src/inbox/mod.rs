@@ -51,13 +51,18 @@ impl<T> Inbox<T> {
 
     /// Hands an item over; gives it back when the queue is full or nobody will pop any more.
     pub(crate) fn push(&self, item: T) -> Result<(), T> {
+        self.push_silently(item)?;
+        self.node.ring();
+        Ok(())
+    }
+
+    /// The same, and nobody is told: the caller rings the node when it has pushed what it has.
+    pub(crate) fn push_silently(&self, item: T) -> Result<(), T> {
         // Relaxed: a push that misses the end is dropped with the queue.
         if self.closed.load(Ordering::Relaxed) {
             return Err(item);
         }
-        self.queue.push(item)?;
-        self.node.ring();
-        Ok(())
+        self.queue.push(item)
     }
 
     /// Hands an item to an owner that may [`Inbox::end`]: it is popped by it, or let go. Gives it back when the

@@ -54,6 +54,8 @@ pub(crate) struct NetCore {
     /// Connections with channels that may have something to acknowledge.
     pub(super) acknowledging: Vec<usize>,
     pub(super) acks: Vec<Ack>,
+    /// Channels whose tasks are to be told of what came.
+    pub(super) unrung: Vec<usize>,
     #[allow(clippy::vec_box, reason = "transports take and give back boxes")]
     pub(super) batches: Vec<Box<Batch>>,
     /// Grows with everything that takes a slot.
@@ -89,6 +91,7 @@ impl NetCore {
             to_send: Vec::new(),
             acknowledging: Vec::new(),
             acks: Vec::new(),
+            unrung: Vec::new(),
             batches: Vec::new(),
             generation: 0,
             note: None,

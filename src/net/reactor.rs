@@ -85,7 +85,7 @@ impl Turned {
 
     /// One turn. False when the end has come.
     pub(crate) fn turn(&self, timeout: Option<Duration>) -> io::Result<bool> {
-        self.shared.turn_once(timeout)
+        self.shared.turn_once(|core, transport| core.turn_through(transport, timeout))
     }
 
     pub(crate) fn endpoint(&self) -> &Arc<Endpoint> {
@@ -94,11 +94,14 @@ impl Turned {
 }
 
 impl Shared {
-    fn turn_once(&self, timeout: Option<Duration>) -> io::Result<bool> {
+    fn turn_once(
+        &self,
+        turn: impl FnOnce(&mut NetCore, &mut AnyTransport) -> io::Result<bool>,
+    ) -> io::Result<bool> {
         // Asked for by what a turn has woken: the turn under way does it.
         let Ok(mut core) = self.core.try_borrow_mut() else { return Ok(true) };
         let Some((core, transport)) = &mut *core else { return Ok(false) };
-        core.turn_through(transport, timeout)
+        turn(core, transport)
     }
 
     fn sleep(&self, timeout: Option<Duration>) {
@@ -116,7 +119,9 @@ impl Turn for Shared {
     }
 
     fn turn(&self, timeout: Option<Duration>) {
-        match self.turn_once(timeout) {
+        // A call that blocks is made again by a task that goes on: what is due by then is said then. Only who turns
+        // the reactor by hand may stay away.
+        match self.turn_once(|core, transport| core.turn(transport, timeout)) {
             Ok(true) => {}
             // There is nothing to turn any more: the thread waits as one without a reactor does.
             Ok(false) => self.sleep(timeout),

@@ -77,6 +77,18 @@ impl NetCore {
 
     /// A range of a receive buffer came.
     pub(super) fn received<T: Transport>(&mut self, slot: usize, bytes: &Lent, transport: &mut T) {
+        self.take_frames(slot, bytes, transport);
+        while let Some(place) = self.unrung.pop() {
+            // A stream that has ended meanwhile has told its task so, with a ring.
+            if let Some(receiving) = self.receiving.get_mut(place)
+                && std::mem::take(&mut receiving.is_unrung)
+            {
+                receiving.channel.feeder.ring();
+            }
+        }
+    }
+
+    fn take_frames<T: Transport>(&mut self, slot: usize, bytes: &Lent, transport: &mut T) {
         let may_lend = self.buffers.free() * 2 > self.buffers.slots();
         let mut at = 0;
         loop {
@@ -216,7 +228,12 @@ impl NetCore {
                     self.endpoint.counts.copied_run();
                 }
                 let bytes = origin.chunk(range, may_lend);
-                receiving.channel.feeder.push(Delivery::Data { uniform: run.uniform, bytes });
+                let delivery = Delivery::Data { uniform: run.uniform, bytes };
+                // Its task is woken once for all that the range has.
+                if receiving.channel.feeder.push_silently(delivery) && !receiving.is_unrung {
+                    receiving.is_unrung = true;
+                    self.unrung.push(place);
+                }
                 self.list_channel(place);
                 Ok(())
             }

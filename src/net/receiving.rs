@@ -25,6 +25,8 @@ pub(super) struct Receiving {
     pub(super) incoming: Option<Incoming>,
     /// It stands in its connection's list of those that may have something to acknowledge.
     pub(super) is_listed: bool,
+    /// Something was handed over that its task hasn't been told of; only while a range is being taken apart.
+    pub(super) is_unrung: bool,
 }
 
 /// Where a channel is.
@@ -77,7 +79,7 @@ impl NetCore {
             resume: None,
         });
         live.say(&frame);
-        place.insert(Receiving { token, connection, stream, channel, incoming: None, is_listed: false });
+        place.insert(Receiving { token, connection, stream, channel, incoming: None, is_listed: false, is_unrung: false });
         self.channels.insert(token, Place::Stream(slot));
         self.list(connection);
     }

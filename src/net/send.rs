@@ -81,7 +81,10 @@ impl NetCore {
             }
             match visit {
                 Visit::More => connection.ready.push_back(stream),
-                Visit::Empty | Visit::Parked => serving.is_listed = false,
+                Visit::Empty | Visit::Parked => {
+                    serving.is_listed = false;
+                    serving.is_parked = visit == Visit::Parked;
+                }
                 Visit::Fenced => {
                     let (epoch, cause) = (served.outgoing.epoch(), served.severed(attempt));
                     let frame = Frame::Gone(Gone { stream, epoch, cause });
@@ -127,6 +130,14 @@ impl NetCore {
         if let Some(served) = self.serving.get_mut(slot).and_then(Serving::served) {
             served.source.let_go(pieces);
             // It may have waited for just that.
+            self.list_parked(slot);
+        }
+    }
+
+    /// The same for one that waits. What it waits for is here, or may be; a look at one that was found empty would
+    /// only bring small sends.
+    pub(super) fn list_parked(&mut self, slot: usize) {
+        if self.serving.get(slot).is_some_and(|serving| serving.is_parked) {
             self.list_stream(slot);
         }
     }

@@ -28,6 +28,7 @@ impl NetCore {
                 // Slots count from 0: they stay below the tokens of channels.
                 node: ReadyNode::new(bell, slot as u32),
                 is_listed: false,
+                is_parked: false,
                 state: State::Asked,
             });
             slot
@@ -134,12 +135,16 @@ impl NetCore {
             }
             Err(violation) => return Err(live.session.judge(violation)),
         }
-        // Fenced: the next visit says so.
-        if served.acknowledged() == Ok(true) {
-            let partition = served.partition.clone();
-            partition.acknowledge_end();
+        match served.acknowledged() {
+            Ok(is_end) => {
+                if is_end {
+                    served.partition.acknowledge_end();
+                }
+                self.list_parked(slot);
+            }
+            // Fenced: the next visit says so.
+            Err(_) => self.list_stream(slot),
         }
-        self.list_stream(slot);
         Ok(())
     }
 

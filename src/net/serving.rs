@@ -26,6 +26,9 @@ pub(super) struct Serving {
     pub(super) node: Arc<ReadyNode>,
     /// It stands in its connection's list of those that may have something.
     pub(super) is_listed: bool,
+    /// Something is there, and waits for an acknowledgement or for the socket: whatever comes is a reason to look.
+    /// Else the next look is the writer's to ask for, or the clock's.
+    pub(super) is_parked: bool,
     pub(super) state: State,
 }
 

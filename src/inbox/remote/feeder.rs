@@ -101,26 +101,42 @@ impl Feeder {
     /// Hands a delivery over, and wakes the task if it sleeps. What the queue doesn't take waits here for
     /// [`Feeder::flush`]; a task that is gone gets nothing.
     pub(crate) fn push(&mut self, delivery: Delivery) {
+        if self.push_silently(delivery) {
+            self.ring();
+        }
+    }
+
+    /// The same without waking the task: true if there is something to wake it for, which is then the caller's to do
+    /// ([`Feeder::ring`]), once for all that it pushes.
+    #[must_use]
+    pub(crate) fn push_silently(&mut self, delivery: Delivery) -> bool {
         if self.is_closed() {
-            return;
+            return false;
         }
-        if !self.held.is_empty() {
-            self.flush();
-        }
+        let mut moved = !self.held.is_empty() && self.hand_over();
         if self.held.is_empty() {
-            if let Err(delivery) = self.shared.inbox.push(delivery) {
-                self.held.push_back(Held::Whole(delivery));
-                self.say_holding(true);
+            match self.shared.inbox.push_silently(delivery) {
+                Ok(()) => moved = true,
+                Err(delivery) => {
+                    self.held.push_back(Held::Whole(delivery));
+                    self.say_holding(true);
+                }
             }
-            return;
+            return moved;
         }
         if let Delivery::Data { uniform, bytes } = &delivery
             && self.held.len() >= HELD_LONG
             && self.held.back_mut().is_some_and(|last| last.merge(*uniform, bytes))
         {
-            return;
+            return moved;
         }
         self.held.push_back(Held::Whole(delivery));
+        moved
+    }
+
+    /// Wakes the task if it sleeps.
+    pub(crate) fn ring(&self) {
+        self.shared.inbox.node.ring();
     }
 
     /// Hands over what waits here, as far as there is room: to be called when the node was rung. Tells whether
@@ -129,16 +145,26 @@ impl Feeder {
         if self.is_closed() {
             self.held = VecDeque::new();
         }
+        if self.hand_over() {
+            self.ring();
+        }
+        self.held.is_empty()
+    }
+
+    /// Moves what waits here into the queue; tells whether anything was moved.
+    fn hand_over(&mut self) -> bool {
+        let mut moved = false;
         while let Some(first) = self.held.pop_front() {
-            if let Err(first) = self.shared.inbox.push(first.into_delivery()) {
+            if let Err(first) = self.shared.inbox.push_silently(first.into_delivery()) {
                 self.held.push_front(Held::Whole(first));
-                return false;
+                break;
             }
+            moved = true;
             if self.held.is_empty() {
                 self.say_holding(false);
             }
         }
-        true
+        moved
     }
 
     fn say_holding(&self, holding: bool) {
