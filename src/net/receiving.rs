@@ -79,7 +79,15 @@ impl NetCore {
             resume: None,
         });
         live.say(&frame);
-        place.insert(Receiving { token, connection, stream, channel, incoming: None, is_listed: false, is_unrung: false });
+        place.insert(Receiving {
+            token,
+            connection,
+            stream,
+            channel,
+            incoming: None,
+            is_listed: false,
+            is_unrung: false,
+        });
         self.channels.insert(token, Place::Stream(slot));
         self.list(connection);
     }

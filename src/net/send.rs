@@ -66,6 +66,8 @@ impl NetCore {
             let lent = served.source.lent();
             let mut visit = served.fill(stream, &mut Page { batch, features, payload_max }, SHARE_BYTES);
             let pieces = served.source.lent() - lent;
+            // It goes out when one before it was taken, whatever becomes of the data.
+            let is_owed_priority = served.source.has_priority();
             if pieces > 0 {
                 batch.returns.push(Return { connection: slot, generation, stream: stream.0, pieces });
             }
@@ -83,7 +85,7 @@ impl NetCore {
                 Visit::More => connection.ready.push_back(stream),
                 Visit::Empty | Visit::Parked => {
                     serving.is_listed = false;
-                    serving.is_parked = visit == Visit::Parked;
+                    serving.is_parked = visit == Visit::Parked || is_owed_priority;
                 }
                 Visit::Fenced => {
                     let (epoch, cause) = (served.outgoing.epoch(), served.severed(attempt));

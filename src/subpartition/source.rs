@@ -285,6 +285,11 @@ impl Source {
         !self.taken.is_empty() || self.view.has_more()
     }
 
+    /// Whether a priority event waits; a hint.
+    pub(crate) fn has_priority(&self) -> bool {
+        self.view.has_priority()
+    }
+
     /// The consumer ended in order, after its task had been given so much.
     pub(crate) fn close(&mut self, yielded: Amount) {
         self.view.close(Ending::Closed { yielded: self.skipped + yielded });

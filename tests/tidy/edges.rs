@@ -33,6 +33,9 @@ fn literals(file: &File) -> Vec<String> {
     problems
 }
 
+/// Full fences, and the two sides of an asymmetric one.
+const FENCES: &[&str] = &["fence", "fence_light", "fence_heavy"];
+
 /// Loom takes a `SeqCst` access for `AcqRel` and can't check it; a `SeqCst` fence it can.
 fn seq_cst(file: &File) -> Vec<String> {
     if FACADE.contains(&file.path.as_str()) || file.is_tests() {
@@ -43,7 +46,8 @@ fn seq_cst(file: &File) -> Vec<String> {
     for (at, token) in tokens.iter().enumerate().filter(|(_, token)| token.text == "SeqCst") {
         // fence ( sync ! ( ID . site , SeqCst ) )
         let fence = at >= 9
-            && matches_at(&tokens, at - 9, "fence ( sync ! (")
+            && FENCES.contains(&tokens[at - 9].text.as_str())
+            && matches_at(&tokens, at - 8, "( sync ! (")
             && matches_at(&tokens, at, "SeqCst ) )");
         if !fence {
             problems.push(file.problem(token.line, "SeqCst is for fence(sync!(ID.site, SeqCst)) only"));
@@ -130,6 +134,8 @@ fn seq_cst_is_for_fences() {
 fn the_rule_of_seq_cst_can_fail() {
     let check = |text: &str| seq_cst(&File::sample("src/gate/mod.rs", text));
     assert_eq!(check("fn f() { fence(sync!(A_F1.a, SeqCst)); } // SeqCst"), [""; 0]);
+    assert_eq!(check("fn f() { fence_light(sync!(A_F1.a, SeqCst)); }"), [""; 0]);
+    expect_one(&check("fn f() { fenced(sync!(A_F1.a, SeqCst)); }"), "SeqCst is for");
     expect_one(&check("fn f() { a.load(sync!(A_E1.a, SeqCst)); }"), "SeqCst is for");
     expect_one(&check("fn f() { fence(SeqCst); }"), "SeqCst is for");
 }

@@ -13,12 +13,17 @@
 //! - I1 `range` are the bytes of `chunk`, which doesn't move them when it is moved; it is let go only by
 //!   `pass`, which needs `&mut self`, so no record borrowed from it is alive then.
 
-use super::{Chunk, Consumed, Delivery, Over, Progress, RemoteEnd, RemoteEvent, Shared, lend};
+mod tell;
+mod turns;
+
+use self::tell::{Ring, Told};
+use self::turns::Turn;
+use super::{Chunk, Delivery, Over, RemoteEnd, RemoteEvent, Shared, lend};
 use crate::error::Cause;
 use crate::event::PriorityEvent;
 use crate::inbox::Popped;
 use crate::record::{Admission, Assembler, EntryFacts, First, Found, RecordLayout, Run, UNIFORM_NONE};
-use crate::subpartition::{Acked, Amount, Mark, Next};
+use crate::subpartition::{Amount, Mark, Next};
 use crate::sync::Ordering;
 use bytes::Bytes;
 use std::sync::Arc;
@@ -50,41 +55,12 @@ pub(crate) struct RemoteReader {
     told: Told,
 }
 
-/// How much the channel may yield before others come.
-#[derive(Clone, Copy, Debug, Default)]
-struct Turn {
-    records: u32,
-    /// Stream bytes since the bind before which records may begin.
-    bytes_end: u64,
-}
-
 /// Why nothing follows.
 #[derive(Debug)]
 enum Ending {
     Finished,
     Failed(Cause),
     Over(Over),
-}
-
-/// What the network thread has been told.
-#[derive(Debug, Default)]
-struct Told {
-    progress: Progress,
-    /// `left` when it was rung last.
-    left: u64,
-    /// Deliveries taken since it was rung last.
-    taken: usize,
-    /// Something was published since it was rung last.
-    is_news: bool,
-}
-
-/// When the network thread is woken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Ring {
-    No,
-    /// If it doesn't look by itself.
-    IfQuiet,
-    Now,
 }
 
 /// The bytes of a chunk without a lifetime; see I1.
@@ -121,65 +97,6 @@ impl RemoteReader {
             is_assembled: false,
             told: Told::default(),
         }
-    }
-
-    /// How far the task has been given items.
-    pub(crate) fn mark(&self) -> Mark {
-        let mut mark = self.mark;
-        if let Some(stepped) = self.run.stepped() {
-            mark.amount.records += u64::from(stepped.records);
-            mark.amount.bytes = self.passed + self.run.at() as u64;
-        }
-        mark
-    }
-
-    /// What the task is done with: all but what it was given last, or what it has acknowledged.
-    fn consumed_mark(&self) -> Mark {
-        match self.run.stepped() {
-            Some(stepped) if !self.explicit => {
-                let Mark { mut amount, .. } = self.mark();
-                amount.records -= 1;
-                amount.bytes -= stepped.last_bytes;
-                Mark { amount, ..self.mark }
-            }
-            _ => self.consumed,
-        }
-    }
-
-    /// Counts what was stepped over.
-    fn fold(&mut self) {
-        (self.mark, self.consumed) = (self.mark(), self.consumed_mark());
-        self.turn.records = self.run.left();
-        self.run.count();
-    }
-
-    /// The channel's turn begins: so many records and events, of which none begins behind so many stream bytes.
-    pub(crate) fn begin_turn(&mut self, records: u32, bytes: u64) {
-        self.fold();
-        self.turn = Turn { records, bytes_end: self.mark.amount.bytes + bytes };
-        self.run_on();
-    }
-
-    /// The channel's turn is over.
-    pub(crate) fn end_turn(&mut self) {
-        self.fold();
-        self.turn = Turn::default();
-        self.run_on();
-    }
-
-    /// Whether its turn goes on.
-    pub(crate) fn has_turn(&self) -> bool {
-        self.run.left() > 0 && self.mark().amount.bytes < self.turn.bytes_end
-    }
-
-    /// The records that lie whole at hand may be stepped over, as far as the turn goes. What was stepped over
-    /// before is counted.
-    fn run_on(&mut self) {
-        // A record that is held, half or lent, comes to its end first.
-        let end = if self.assembler.is_idle() { self.turn.bytes_end } else { 0 };
-        let limit = usize::try_from(end.saturating_sub(self.passed)).unwrap_or(usize::MAX);
-        let (at, longest) = (self.run.at(), self.assembler.record_bytes_max());
-        self.run.begin(&self.facts, at, limit, self.turn.records, longest);
     }
 
     /// The next record if it lies whole in the buffer at hand: the way of nearly all of them, and
@@ -371,56 +288,6 @@ impl RemoteReader {
                 Next::Failed
             }
         })
-    }
-
-    /// The task may sleep before it asks this reader again, though something waits: the network thread learns how
-    /// far it is, which the producer may be waiting for.
-    pub(crate) fn report(&mut self) {
-        self.tell(Ring::IfQuiet);
-    }
-
-    /// Publishes how far the task is, and wakes the network thread as `ring` says, if there is anything to tell.
-    fn tell(&mut self, ring: Ring) {
-        self.fold();
-        let Mark { amount, aborted, events: entries, .. } = self.consumed;
-        let progress = Progress {
-            left: self.left(),
-            left_entries: self.mark.events,
-            pinned: 0,
-            consumed: Consumed { amount, entries, aborted },
-            yielded: self.mark.amount,
-            priority: self.priority,
-        };
-        if progress != self.told.progress {
-            self.end.shared.progress.publish(progress);
-            self.told.progress = progress;
-            self.told.is_news = true;
-        }
-        if ring == Ring::No || (!self.told.is_news && self.told.taken == 0) {
-            return;
-        }
-        // A network thread that isn't quiet looks by itself within a millisecond (the fence stands behind what was
-        // published and popped: DOOR_F1).
-        if ring == Ring::Now || self.end.shared.network_node.is_quiet_after_publish() {
-            self.told.left = progress.left;
-            self.told.taken = 0;
-            self.told.is_news = false;
-            self.end.shared.network_node.ring();
-        }
-    }
-
-    /// Explicit mode: everything up to `mark` is consumed. Acknowledging is cumulative: an older mark that
-    /// comes late takes nothing back.
-    pub(crate) fn acknowledge(&mut self, mark: Mark) -> Acked {
-        self.fold();
-        if !mark.is_after(self.consumed) || mark.is_after(self.mark) {
-            return Acked::Ignored;
-        }
-        self.consumed = mark;
-        let end = matches!(self.ending, Some(Ending::Finished)) && mark == self.mark;
-        // At once: the task may ask for nothing more until the producer goes on by this.
-        self.tell(if end { Ring::Now } else { Ring::IfQuiet });
-        Acked::Done { end }
     }
 
     /// The channel is paused: its half record gives its admission to others.
