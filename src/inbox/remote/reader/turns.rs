@@ -69,7 +69,9 @@ impl RemoteReader {
     /// before is counted.
     pub(super) fn run_on(&mut self) {
         // A record that is held, half or lent, comes to its end first.
-        let end = if self.assembler.is_idle() { self.turn.bytes_end } else { 0 };
+        let is_idle = self.assembler.is_idle();
+        self.is_assembled &= !is_idle;
+        let end = if is_idle { self.turn.bytes_end } else { 0 };
         let limit = usize::try_from(end.saturating_sub(self.passed)).unwrap_or(usize::MAX);
         let (at, longest) = (self.run.at(), self.assembler.record_bytes_max());
         self.run.begin(&self.facts, at, limit, self.turn.records, longest);

@@ -117,7 +117,12 @@ enum Got {
     Empty,
 }
 
+/// As a gate asks: turn by turn, and first for what can be stepped over.
 fn next(reader: &mut RemoteReader, admission: &mut Admission) -> Got {
+    if !reader.has_turn() {
+        reader.settle(admission);
+        reader.begin_turn(5, 300);
+    }
     if reader.next_whole() {
         return Got::Record(reader.current().to_vec());
     }
