@@ -41,6 +41,8 @@ pub(super) struct Connection {
     pub(super) has_bound: bool,
     /// Its last frame is GOODBYE, behind whatever is left to be said.
     pub(super) is_leaving: bool,
+    /// It is closed behind its last words, which wait for the batch under way.
+    pub(super) is_parting: bool,
     /// Nothing is taken from it any more: it is being closed.
     pub(super) is_closing: bool,
     /// Of the session's counts, what has been added to the endpoint's.
@@ -75,6 +77,7 @@ impl Connection {
             acknowledge_at: None,
             has_bound: false,
             is_leaving: false,
+            is_parting: false,
             is_closing: false,
             counted: Counts::default(),
         }
@@ -87,6 +90,11 @@ impl Connection {
     /// Whether channels have something that was not acknowledged.
     pub(super) fn has_unsaid(&self) -> bool {
         !self.is_closing && !self.unacknowledged.is_empty()
+    }
+
+    /// Whether nothing is left to be said but GOODBYE.
+    pub(super) fn has_left(&self) -> bool {
+        self.is_leaving && self.ready.is_empty() && self.control.is_empty()
     }
 
     /// A frame to go out.

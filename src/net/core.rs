@@ -6,6 +6,7 @@
 use super::batch::Gather;
 use super::connection::Connection;
 use super::endpoint::{CHANNEL_TOKEN, COMMAND_TOKEN, Command, Dial, Endpoint};
+use super::leaving::SHUTTING_DOWN;
 use super::peers::{Peers, Step};
 use super::reactor::Note;
 use super::receiving::{Place, Receiving};
@@ -13,10 +14,9 @@ use super::serving::Serving;
 use super::timers::{Timer, Timers};
 use crate::clock::Moment;
 use crate::doorbell::ReadyNode;
-use crate::id::{RemoteAddress, WorkerId};
+use crate::id::RemoteAddress;
 use crate::inbox::Popped;
 use crate::memory::ReceivePool;
-use crate::metrics::cold_event;
 use crate::partition::Manager;
 use crate::transport::{Batch, Close, Completion, ConnectionId, Transport};
 use crate::wire::{Ack, StreamId};
@@ -62,8 +62,8 @@ pub(crate) struct NetCore {
     pub(super) note: Option<Arc<Note>>,
     rung: Vec<Arc<ReadyNode>>,
     done: Vec<Completion>,
-    stopping: bool,
-    stopped: bool,
+    pub(super) stopping: bool,
+    pub(super) stopped: bool,
 }
 
 impl NetCore {
@@ -196,6 +196,8 @@ impl NetCore {
         for _ in 0..COMMANDS_A_TURN {
             let Popped::Item(command) = self.endpoint.commands().pop() else { return };
             match command {
+                // Dropping them tells whoever waits for them.
+                Command::Open(_) | Command::Adopt(_) if self.stopping => {}
                 Command::Open(channel) => self.open(channel),
                 Command::Adopt(adopted) => self.adopt(*adopted, transport),
                 Command::DialFailed { peer, reason } => self.dial_failed(peer, &reason),
@@ -225,8 +227,13 @@ impl NetCore {
                     let step = self.peers.redial(peer, self.now);
                     self.step(peer, step);
                 }
+                Timer::Part { connection, generation } => {
+                    if self.is_live(connection, generation) {
+                        self.part_is_due(connection, transport);
+                    }
+                }
                 Timer::Stop => {
-                    self.end_all("the worker is shutting down", transport);
+                    self.end_all(SHUTTING_DOWN, transport);
                     self.stopped = true;
                 }
             }
@@ -244,9 +251,12 @@ impl NetCore {
                 if let Some(slot) = self.by_id.get(&connection).copied() {
                     self.connections[slot].is_sending = false;
                     self.list(slot);
+                    self.last_words(slot, transport);
                 }
             }
             Completion::Recycled { batch } => self.recycle(batch),
+            // Whoever says no more may still read the last words.
+            Completion::Eof { connection } if self.is_parting(connection) => {}
             Completion::Eof { connection } => {
                 self.lose(connection, "the other end closed it", Close::Orderly, transport);
             }
@@ -289,79 +299,6 @@ impl NetCore {
         batch.empty();
         if self.batches.len() < BATCHES_KEPT && batch.staging.capacity() <= BATCH_KEPT_BYTES_MAX {
             self.batches.push(batch);
-        }
-    }
-
-    /// A connection is of no use any more: what it carried is told so, and its socket closed.
-    pub(super) fn lose<T: Transport>(
-        &mut self,
-        id: ConnectionId,
-        reason: &str,
-        how: Close,
-        transport: &mut T,
-    ) {
-        transport.close(id, how);
-        let Some(slot) = self.by_id.get(&id).copied() else { return };
-        let connection = &mut self.connections[slot];
-        if std::mem::replace(&mut connection.is_closing, true) {
-            return;
-        }
-        connection.control.clear();
-        connection.ready.clear();
-        connection.unacknowledged.clear();
-        let from = connection.from;
-        cold_event!(info, %from, reason, "connection closed");
-        self.endpoint.counts.lost_connection();
-        self.endpoint.counts.add(&connection.counts());
-        let streams: Vec<_> = connection.session.drain().map(|(_, place)| place).collect();
-        let (dialled, has_bound) = (connection.dialled, connection.has_bound);
-        if let Some(peer) = dialled {
-            // First: channels that ask again must not get this one.
-            let step = self.peers.lost(peer, slot, has_bound, self.now);
-            self.step(peer, step);
-        }
-        for place in streams {
-            match dialled {
-                Some(peer) => self.channel_lost(place, peer, reason),
-                // Its view is fenced: the policy of the partition rules until the consumer binds again.
-                None => drop(self.serving.try_remove(place)),
-            }
-        }
-    }
-
-    fn peer_dead<T: Transport>(&mut self, worker: WorkerId, reason: &str, transport: &mut T) {
-        let of_it = |(_, connection): &(usize, &Connection)| connection.agreed.peer_worker == worker;
-        let dead: Vec<_> = self.connections.iter().filter(of_it).map(|(_, live)| live.id).collect();
-        for id in dead {
-            self.lose(id, &format!("{worker} is dead: {reason}"), Close::Abortive, transport);
-        }
-    }
-
-    /// Ends every stream in order, then the connections; at the latest after `deadline`.
-    fn stop<T: Transport>(&mut self, deadline: Duration, transport: &mut T) {
-        self.stopping = true;
-        self.timers.set(self.now.plus(deadline), Timer::Stop);
-        let ids: Vec<_> = self.connections.iter().map(|(_, connection)| connection.id).collect();
-        let tokens: Vec<_> = self.channels.keys().copied().collect();
-        for token in tokens {
-            self.end_channel(token);
-        }
-        for id in &ids {
-            if let Some(slot) = self.by_id.get(id).copied() {
-                self.connections[slot].is_leaving = true;
-                self.list(slot);
-            }
-        }
-        self.send(transport);
-        for id in ids {
-            self.lose(id, "the worker is shutting down", Close::Orderly, transport);
-        }
-    }
-
-    fn end_all<T: Transport>(&mut self, reason: &str, transport: &mut T) {
-        let ids: Vec<_> = self.connections.iter().map(|(_, connection)| connection.id).collect();
-        for id in ids {
-            self.lose(id, reason, Close::Abortive, transport);
         }
     }
 

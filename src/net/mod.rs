@@ -16,6 +16,7 @@
 //!   send       batches: control frames, then streams in turn      serving    one stream that is served
 //!   receive    frames, each to what it is about                   receiving  channels that are read
 //!   serve      BIND, ACK, CLOSE                                   peers      who is dialled when
+//!   leaving    how connections end
 //! ```
 #![forbid(unsafe_code)]
 
@@ -26,6 +27,7 @@ mod counts;
 mod driver;
 mod endpoint;
 mod framer;
+mod leaving;
 mod peers;
 mod reactor;
 mod receive;
@@ -33,6 +35,8 @@ mod receiving;
 mod send;
 mod serve;
 mod serving;
+#[cfg(all(test, not(loom)))]
+mod tests;
 mod timers;
 
 pub(crate) use core::NetCore;

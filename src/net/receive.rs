@@ -293,12 +293,11 @@ impl NetCore {
     fn violated<T: Transport>(&mut self, slot: usize, violation: Violation, transport: &mut T) {
         let Err(violation) = self.judge(slot, violation) else { return };
         let Some(connection) = self.connections.get_mut(slot) else { return };
-        let (id, from) = (connection.id, connection.from);
+        let from = connection.from;
         cold_event!(warn, %from, %violation, "the other end broke a rule: connection closed");
         connection.say(&Frame::Error(violation.frame()));
         self.endpoint.counts.violated();
-        self.last_words(slot, transport);
-        self.lose(id, &violation.to_string(), Close::Orderly, transport);
+        self.part(slot, &violation.to_string(), transport);
     }
 
     /// A stream is over for this side, whatever it is.

@@ -80,6 +80,10 @@ pub(super) struct Page<'a> {
 }
 
 impl Serving {
+    pub(super) fn is_bound(&self) -> bool {
+        matches!(self.state, State::Bound(_))
+    }
+
     pub(super) fn served(&mut self) -> Option<&mut Served> {
         match &mut self.state {
             State::Bound(served) => Some(served),
