@@ -3,6 +3,7 @@
 use super::framer::Framer;
 use crate::clock::Moment;
 use crate::id::RemoteAddress;
+use crate::metrics::Lines;
 use crate::protocol::{Agreed, Counts, Role, Session};
 use crate::transport::ConnectionId;
 use crate::wire::{Features, Frame, Limits, Purpose, StreamId};
@@ -45,6 +46,8 @@ pub(super) struct Connection {
     pub(super) is_parting: bool,
     /// Nothing is taken from it any more: it is being closed.
     pub(super) is_closing: bool,
+    /// What may be logged about it.
+    pub(super) lines: Lines,
     /// Of the session's counts, what has been added to the endpoint's.
     pub(super) counted: Counts,
 }
@@ -79,6 +82,7 @@ impl Connection {
             is_leaving: false,
             is_parting: false,
             is_closing: false,
+            lines: Lines::of_one(),
             counted: Counts::default(),
         }
     }

@@ -17,6 +17,7 @@ use crate::doorbell::ReadyNode;
 use crate::id::RemoteAddress;
 use crate::inbox::Popped;
 use crate::memory::ReceivePool;
+use crate::metrics::Lines;
 use crate::partition::Manager;
 use crate::transport::{Batch, Close, Completion, ConnectionId, Transport};
 use crate::wire::{Ack, StreamId};
@@ -60,6 +61,8 @@ pub(crate) struct NetCore {
     pub(super) generation: u64,
     /// Where the thread notes that it has woken itself, if it turns this core for itself.
     pub(super) note: Option<Arc<Note>>,
+    /// What may be logged of what peers do.
+    pub(super) lines: Lines,
     rung: Vec<Arc<ReadyNode>>,
     done: Vec<Completion>,
     pub(super) stopping: bool,
@@ -92,6 +95,7 @@ impl NetCore {
             batches: Vec::new(),
             generation: 0,
             note: None,
+            lines: Lines::of_all(),
             rung: Vec::new(),
             done: Vec::new(),
             stopping: false,
@@ -277,6 +281,18 @@ impl NetCore {
         if !connection.is_listed {
             connection.is_listed = true;
             self.to_send.push(slot);
+        }
+    }
+
+    /// Whether a line about a connection may be logged: then how many were left out before.
+    pub(super) fn may_log(&mut self, slot: usize) -> Option<u64> {
+        let left_out = self.connections.get_mut(slot)?.lines.admit(self.now)?;
+        match self.lines.admit(self.now) {
+            Some(of_others) => Some(left_out + of_others),
+            None => {
+                self.lines.add_left_out(left_out);
+                None
+            }
         }
     }
 

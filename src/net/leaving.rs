@@ -85,7 +85,10 @@ impl NetCore {
         connection.ready.clear();
         connection.unacknowledged.clear();
         let from = connection.from;
-        cold_event!(info, %from, reason, "connection closed");
+        self.lines.add_left_out(connection.lines.take_left_out());
+        if let Some(left_out) = self.lines.admit(self.now) {
+            cold_event!(info, %from, reason, left_out, "connection closed");
+        }
         self.endpoint.counts.lost_connection();
         self.endpoint.counts.add(&connection.counts());
         let streams: Vec<_> = connection.session.drain().map(|(_, place)| place).collect();

@@ -234,7 +234,9 @@ impl NetCore {
 
     /// The control thread could not reach a peer.
     pub(super) fn dial_failed(&mut self, peer: RemoteAddress, reason: &Arc<str>) {
-        cold_event!(info, %peer, reason = &**reason, "peer not reached");
+        if let Some(left_out) = self.lines.admit(self.now) {
+            cold_event!(info, %peer, reason = &**reason, left_out, "peer not reached");
+        }
         let step = self.peers.failed(peer, self.now);
         self.step(peer, step);
     }

@@ -12,7 +12,7 @@ use crate::error::{BindError, Cause};
 use crate::id::{Attempt, BindSecret, JobId, PartitionId, RemoteAddress};
 use crate::inbox::Inbox;
 use crate::memory::SegmentPool;
-use crate::metrics::{WorkerCounts, cold_event};
+use crate::metrics::{Lines, WorkerCounts, cold_event};
 use crate::subpartition::{BindRequest, Grant, Refusal, View};
 use crate::sync::{Mutex, lock};
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -45,9 +45,17 @@ pub(crate) struct Manager {
     limits: WaitLimits,
     pub(crate) counts: WorkerCounts,
     registry: Mutex<Registry>,
+    lines: Mutex<BindLines>,
     /// Where other workers reach this one, if they do.
     home: Mutex<Option<Home>>,
     me: Weak<Self>,
+}
+
+/// What may be logged of binds, which other workers ask for as they like: no refusals hide what was granted.
+#[derive(Debug)]
+struct BindLines {
+    granted: Lines,
+    refused: Lines,
 }
 
 #[derive(Debug, Default)]
@@ -100,6 +108,7 @@ impl Manager {
             limits,
             counts: WorkerCounts::default(),
             registry: Mutex::new(Registry::default()),
+            lines: Mutex::new(BindLines { granted: Lines::of_all(), refused: Lines::of_all() }),
             home: Mutex::new(None),
             me: me.clone(),
         })
@@ -226,14 +235,37 @@ impl Manager {
             Refusal::Released => BindError::Released { cause: partition.closed().unwrap_or(Cause::Released) },
         });
         let (id, index, attempt) = (partition.id, descriptor.subpartition, request.attempt);
-        match &granted {
-            Ok(grant) => {
+        let now = self.clock.now();
+        let line = {
+            let mut lines = lock(&self.lines);
+            if granted.is_ok() { lines.granted.admit(now) } else { lines.refused.admit(now) }
+        };
+        match (&granted, line) {
+            (Ok(grant), Some(left_out)) => {
                 let (epoch, lost) = (grant.epoch, grant.lost.total().records);
-                cold_event!(info, partition = %id, subpartition = index, consumer = %attempt, %epoch, lost, "bound");
+                cold_event!(
+                    info,
+                    partition = %id,
+                    subpartition = index,
+                    consumer = %attempt,
+                    %epoch,
+                    lost,
+                    left_out,
+                    "bound"
+                );
             }
-            Err(refused) => {
-                cold_event!(warn, partition = %id, subpartition = index, consumer = %attempt, %refused, "bind refused");
+            (Err(refused), Some(left_out)) => {
+                cold_event!(
+                    warn,
+                    partition = %id,
+                    subpartition = index,
+                    consumer = %attempt,
+                    %refused,
+                    left_out,
+                    "bind refused"
+                );
             }
+            (_, None) => {}
         }
         let grant = granted?;
         let view = View::new(sub.clone(), node.clone(), &grant);
@@ -326,7 +358,11 @@ impl Manager {
         drop(registry);
         for waiting in expired {
             let waited = now.since(waiting.since);
-            cold_event!(warn, partition = %waiting.descriptor.partition, "a bind waited in vain");
+            let line = lock(&self.lines).refused.admit(now);
+            if let Some(left_out) = line {
+                let partition = waiting.descriptor.partition;
+                cold_event!(warn, %partition, left_out, "a bind waited in vain");
+            }
             let error = BindError::TimedOut {
                 partition: waiting.descriptor.partition,
                 waited_ms: u64::try_from(waited.as_millis()).unwrap_or(u64::MAX),

@@ -236,11 +236,8 @@ impl EndpointPort for Port {
             News::DialFailed { peer, error } => {
                 Command::DialFailed { peer, reason: error.to_string().into() }
             }
-            News::ControlLost(worker) => {
-                // Nothing is held back for a data connection that was lost: its channels have been told.
-                cold_event!(debug, worker = %worker, "no control connection");
-                return Ok(());
-            }
+            // Nothing is held back for a data connection that was lost: its channels have been told.
+            News::ControlLost(_) => return Ok(()),
             News::PeerDead(worker, reason) => Command::PeerDead(worker, reason),
         };
         match self.0.send(command) {

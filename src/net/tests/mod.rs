@@ -3,4 +3,6 @@
 #![allow(clippy::unwrap_used, reason = "a test that can't go on panics")]
 
 mod leaving;
+#[cfg(feature = "tracing")]
+mod lines;
 mod rig;

@@ -97,9 +97,11 @@ impl Control {
     ) {
         let made = !matches!(handshake.origin, Origin::Accepted);
         let mut link = Link::new(handshake.frames, worker, handshake.peer, features);
-        if let Err(error) = link.frames.stream().set_nodelay(true) {
+        if let Err(error) = link.frames.stream().set_nodelay(true)
+            && let Some(left_out) = self.lines.admit(now)
+        {
             // The socket is broken, which its next use tells with consequences; heartbeats would do without.
-            cold_event!(debug, worker = %worker, error = %error, "no TCP_NODELAY");
+            cold_event!(debug, worker = %worker, error = %error, left_out, "no TCP_NODELAY");
         }
         if worker == self.identity.worker() {
             // A worker needs no heartbeats from itself.
@@ -110,7 +112,9 @@ impl Control {
             self.links.remove(&replaced);
         }
         self.links.insert(token, link);
-        cold_event!(debug, worker = %worker, made = made, "control connection");
+        if let Some(left_out) = self.lines.admit(now) {
+            cold_event!(debug, worker = %worker, made = made, left_out, "control connection");
+        }
         // What came right behind the handshake has had its edge already.
         self.link_turn(token, now);
         self.ping(worker, now);
