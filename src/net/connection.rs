@@ -1,6 +1,7 @@
 //! One connection of a network thread: what waits to go out by it, and the streams that it carries.
 
 use super::framer::Framer;
+use super::share::Seat;
 use crate::clock::Moment;
 use crate::id::RemoteAddress;
 use crate::metrics::Lines;
@@ -46,6 +47,8 @@ pub(super) struct Connection {
     pub(super) is_parting: bool,
     /// Nothing is taken from it any more: it is being closed.
     pub(super) is_closing: bool,
+    /// What its peer may hold of this worker. Given back when the descriptor is closed.
+    pub(super) seat: Seat,
     /// What may be logged about it.
     pub(super) lines: Lines,
     /// Of the session's counts, what has been added to the endpoint's.
@@ -60,6 +63,7 @@ impl Connection {
         agreed: Agreed,
         dialled: Option<RemoteAddress>,
         from: SocketAddr,
+        seat: Seat,
     ) -> Self {
         let limits = Limits::Session { payload_bytes_max: agreed.payload_bytes_max };
         let peer = if dialled.is_some() { Role::Server } else { Role::Binder };
@@ -82,6 +86,7 @@ impl Connection {
             is_leaving: false,
             is_parting: false,
             is_closing: false,
+            seat,
             lines: Lines::of_one(),
             counted: Counts::default(),
         }

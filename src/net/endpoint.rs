@@ -5,6 +5,7 @@
 //! in here: a full queue is said so.
 
 use super::counts::{NetCounts, NetSnapshot};
+use super::share::Seat;
 use crate::doorbell::{Doorbell, ReadyNode};
 use crate::id::{RemoteAddress, WorkerId};
 use crate::inbox::Inbox;
@@ -34,6 +35,8 @@ pub(crate) struct Adopted {
     pub(crate) dialled: Option<RemoteAddress>,
     /// The other end, as the socket has it.
     pub(crate) from: SocketAddr,
+    /// Its place among what the other worker may have.
+    pub(crate) seat: Seat,
 }
 
 /// What a network thread is asked to do.

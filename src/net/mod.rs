@@ -16,7 +16,7 @@
 //!   send       batches: control frames, then streams in turn      serving    one stream that is served
 //!   receive    frames, each to what it is about                   receiving  channels that are read
 //!   serve      BIND, ACK, CLOSE                                   peers      who is dialled when
-//!   leaving    how connections end
+//!   leaving    how connections end                                share      what one other worker may hold
 //! ```
 #![forbid(unsafe_code)]
 
@@ -35,6 +35,7 @@ mod receiving;
 mod send;
 mod serve;
 mod serving;
+mod share;
 #[cfg(all(test, not(loom)))]
 mod tests;
 mod timers;
@@ -44,3 +45,4 @@ pub use counts::NetSnapshot;
 pub(crate) use driver::drive;
 pub(crate) use endpoint::{Adopted, Command, Dial, Endpoint, Endpoints};
 pub(crate) use reactor::{Turned, own_endpoint};
+pub(crate) use share::{Seat, Share, ShareLimits};

@@ -50,7 +50,7 @@ impl Origin<'_> {
 impl NetCore {
     /// The control thread has a connection.
     pub(super) fn adopt<T: Transport>(&mut self, adopted: Adopted, transport: &mut T) {
-        let Adopted { socket, agreed, dialled, from } = adopted;
+        let Adopted { socket, agreed, dialled, from, seat } = adopted;
         let id = match transport.attach(socket) {
             Ok(id) => id,
             Err(error) => {
@@ -64,7 +64,7 @@ impl NetCore {
             }
         };
         let generation = self.next_generation();
-        let slot = self.connections.insert(Connection::new(id, generation, agreed, dialled, from));
+        let slot = self.connections.insert(Connection::new(id, generation, agreed, dialled, from, seat));
         self.by_id.insert(id, slot);
         self.endpoint.counts.new_connection();
         if let Some(peer) = dialled {

@@ -1,6 +1,7 @@
 //! A stream that this worker serves: from a subpartition to a socket.
 
 use super::batch::{COPY_BYTES_MAX, Gather};
+use super::share::WaitingSeat;
 use crate::doorbell::ReadyNode;
 use crate::error::Cause;
 use crate::id::Attempt;
@@ -36,6 +37,7 @@ pub(super) enum State {
     /// The partition isn't here yet; the answer comes through the inbox.
     Waiting {
         _ticket: Ticket,
+        _seat: WaitingSeat,
         inbox: Arc<Inbox<BindAnswer>>,
         limit: StreamPosition,
     },

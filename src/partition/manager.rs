@@ -192,6 +192,18 @@ impl Manager {
         node: &Arc<ReadyNode>,
         answer: &Arc<Inbox<BindAnswer>>,
     ) -> Result<BindOutcome, BindError> {
+        self.bind_within(descriptor, request, node, answer, Ok(()))
+    }
+
+    /// As [`Manager::bind`]; `may_wait` says how many of the same worker wait already, if it may not wait.
+    pub(crate) fn bind_within(
+        &self,
+        descriptor: &ChannelDescriptor,
+        request: BindRequest,
+        node: &Arc<ReadyNode>,
+        answer: &Arc<Inbox<BindAnswer>>,
+        may_wait: Result<(), u64>,
+    ) -> Result<BindOutcome, BindError> {
         // The clock may be somebody else's: it isn't asked under the lock.
         let since = self.clock.now();
         let mut registry = lock(&self.registry);
@@ -201,6 +213,9 @@ impl Manager {
                 self.bind_at(&partition, descriptor, request, node).map(BindOutcome::Bound)
             }
             Found::NotYet => {
+                may_wait.map_err(|waiting| BindError::TooManyWaiting {
+                    waiting: usize::try_from(waiting).unwrap_or(usize::MAX),
+                })?;
                 let waiting = Waiting {
                     descriptor: descriptor.clone(),
                     request,

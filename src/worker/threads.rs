@@ -230,8 +230,8 @@ impl EndpointPort for Port {
     fn tell(&self, news: News) -> Result<(), News> {
         let command = match news {
             News::Adopt(adopted) => {
-                let Adopted { socket, agreed, peer, dialled } = *adopted;
-                Command::Adopt(Box::new(net::Adopted { socket, agreed, dialled, from: peer }))
+                let Adopted { socket, agreed, peer, dialled, seat } = *adopted;
+                Command::Adopt(Box::new(net::Adopted { socket, agreed, dialled, from: peer, seat }))
             }
             News::DialFailed { peer, error } => {
                 Command::DialFailed { peer, reason: error.to_string().into() }
@@ -245,8 +245,8 @@ impl EndpointPort for Port {
             // It has ended.
             Err(_) if self.0.is_closed() => Ok(()),
             Err(Command::Adopt(adopted)) => {
-                let net::Adopted { socket, agreed, dialled, from } = *adopted;
-                Err(News::Adopt(Box::new(Adopted { socket, agreed, peer: from, dialled })))
+                let net::Adopted { socket, agreed, dialled, from, seat } = *adopted;
+                Err(News::Adopt(Box::new(Adopted { socket, agreed, peer: from, dialled, seat })))
             }
             Err(Command::DialFailed { peer, reason }) => {
                 let error = DialError::Io(std::io::Error::other(String::from(&*reason)));

@@ -6,3 +6,4 @@ mod leaving;
 #[cfg(feature = "tracing")]
 mod lines;
 mod rig;
+mod share;

@@ -6,7 +6,7 @@ use crate::id::{Attempt, BindSecret, DataSetId, Incarnation, JobId, PartitionId,
 use crate::inbox::{self, RemoteEnd};
 use crate::memory::{MemoryConfig, ReceivePool, SegmentClass, SegmentPool};
 use crate::net::core::NetCore;
-use crate::net::{Adopted, Command, Dial, Endpoint, Endpoints};
+use crate::net::{Adopted, Command, Dial, Endpoint, Endpoints, Share, ShareLimits};
 use crate::partition::{
     ChannelDescriptor, Location, Manager, Network, OpenChannel, PartitionConfig, WaitLimits, WriterParts,
 };
@@ -64,6 +64,8 @@ pub(super) struct Rig {
     pub(super) endpoints: Endpoints,
     pub(super) manager: Arc<Manager>,
     pub(super) dials: Arc<Dials>,
+    /// Of all peers.
+    pub(super) share: Arc<Share>,
     network: FakeNetwork,
     clock: Arc<Still>,
     peers: FakeTransport,
@@ -136,6 +138,7 @@ impl Rig {
             endpoints,
             manager,
             dials,
+            share: Share::new(ShareLimits { binds_waiting: 20, ..ShareLimits::default() }),
             peers: network.transport(&ReceivePool::new(8).unwrap()),
             network,
             clock,
@@ -162,7 +165,8 @@ impl Rig {
             endpoint: 0,
         };
         let from = peer().socket;
-        let adopted = Adopted { socket: pair.sockets.0, agreed, dialled, from };
+        let seat = self.share.seat().unwrap();
+        let adopted = Adopted { socket: pair.sockets.0, agreed, dialled, from, seat };
         self.endpoint.send(Command::Adopt(Box::new(adopted))).unwrap();
         let id = self.peers.attach(pair.sockets.1).unwrap();
         self.heard.insert(id, Heard::default());

@@ -3,7 +3,7 @@
 use super::handshake::{Failure, Handshake, Origin};
 use super::link::Link;
 use super::port::{Adopted, News};
-use super::session::too_many;
+use super::session::{too_many, too_many_connections};
 use super::turn::hand_over;
 use super::{Control, Timer, Token};
 use crate::clock::Moment;
@@ -55,10 +55,17 @@ impl Control {
             let text = format!("endpoint {endpoint} is gone");
             return self.shared.journal.note(now, "unknown endpoint", &peer, &text);
         }
+        let share = self.peers.share(worker);
+        let seat = if dialled.is_some() { Ok(share.own_seat()) } else { share.seat() };
+        let seat = match seat {
+            Ok(seat) => seat,
+            // Others were welcomed at the same time; the end of the connection tells it.
+            Err(held) => return self.came_to_nothing(origin, peer, too_many_connections(held), now),
+        };
         match hand_over(self.poll.registry(), handshake.frames.into_stream()) {
             Ok(socket) => {
                 self.shared.handed_over.fetch_add(1, Ordering::Relaxed); // Relaxed: a statistic
-                let adopted = Adopted { socket, agreed, peer, dialled };
+                let adopted = Adopted { socket, agreed, peer, dialled, seat };
                 self.tell(endpoint, News::Adopt(Box::new(adopted)), now);
             }
             Err(error) => return self.came_to_nothing(origin, peer, Failure::Io(error), now),

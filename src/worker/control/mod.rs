@@ -199,7 +199,7 @@ pub(super) fn start(
         outbound: 0,
         links: HashMap::new(),
         unread: Vec::new(),
-        peers: Peers::new(network.peers_max),
+        peers: Peers::new(network.peers_max, network.share),
         timers: BTreeSet::new(),
         next: FIRST,
         shared: shared.clone(),
