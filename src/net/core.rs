@@ -14,8 +14,9 @@ use super::serving::Serving;
 use super::timers::{Timer, Timers};
 use crate::clock::Moment;
 use crate::doorbell::ReadyNode;
+use crate::error::Cause;
 use crate::id::RemoteAddress;
-use crate::inbox::Popped;
+use crate::inbox::{Delivery, Over, Popped};
 use crate::memory::ReceivePool;
 use crate::metrics::Lines;
 use crate::partition::Manager;
@@ -61,8 +62,9 @@ pub(crate) struct NetCore {
     pub(super) generation: u64,
     /// Where the thread notes that it has woken itself, if it turns this core for itself.
     pub(super) note: Option<Arc<Note>>,
-    /// What may be logged of what peers do.
+    /// What may be logged of what peers do wrong, and of how they come and go.
     pub(super) lines: Lines,
+    pub(super) comings: Lines,
     rung: Vec<Arc<ReadyNode>>,
     done: Vec<Completion>,
     pub(super) stopping: bool,
@@ -96,6 +98,7 @@ impl NetCore {
             generation: 0,
             note: None,
             lines: Lines::of_all(),
+            comings: Lines::of_all(),
             rung: Vec::new(),
             done: Vec::new(),
             stopping: false,
@@ -200,8 +203,13 @@ impl NetCore {
         for _ in 0..COMMANDS_A_TURN {
             let Popped::Item(command) = self.endpoint.commands().pop() else { return };
             match command {
-                // Dropping them tells whoever waits for them.
-                Command::Open(_) | Command::Adopt(_) if self.stopping => {}
+                Command::Open(mut channel) if self.stopping => {
+                    channel.feeder.push(Delivery::Over(Over::Gone(Cause::Shutdown)));
+                }
+                // Its other end sees it closed.
+                Command::Adopt(_) if self.stopping => {}
+                #[cfg(test)]
+                Command::Panic => panic!("as it was told"),
                 Command::Open(channel) => self.open(channel),
                 Command::Adopt(adopted) => self.adopt(*adopted, transport),
                 Command::DialFailed { peer, reason } => self.dial_failed(peer, &reason),
@@ -338,7 +346,8 @@ impl NetCore {
 
 impl Drop for NetCore {
     fn drop(&mut self) {
-        // Channels that wait to be opened learn that nobody will: their feeders are dropped.
+        // First of all: channels that learn by the end of their feeders, dropped behind this, that nobody reads them
+        // ask again at once, and get another thread or an answer.
         self.endpoint.close();
     }
 }

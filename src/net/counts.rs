@@ -30,9 +30,9 @@ pub(crate) struct NetCounts {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct NetSnapshot {
-    /// Network threads and reactors that move bytes by io_uring.
+    /// Network threads and reactors that move bytes by io_uring, or did until they ended.
     pub by_uring: u64,
-    /// Network threads and reactors that move bytes by epoll.
+    /// Network threads and reactors that move bytes by epoll, or did until they ended.
     pub by_epoll: u64,
     /// Connections that were taken over, in both directions.
     pub connections: u64,

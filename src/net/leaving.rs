@@ -6,8 +6,11 @@
 
 use super::batch::Gather;
 use super::core::NetCore;
+use super::receiving::Place;
 use super::timers::Timer;
+use crate::error::Cause;
 use crate::id::WorkerId;
+use crate::inbox::{Delivery, Over};
 use crate::metrics::cold_event;
 use crate::transport::{CLOSE_PATIENCE, Close, ConnectionId, Transport};
 use std::time::Duration;
@@ -86,7 +89,7 @@ impl NetCore {
         connection.unacknowledged.clear();
         let from = connection.from;
         self.lines.add_left_out(connection.lines.take_left_out());
-        if let Some(left_out) = self.lines.admit(self.now) {
+        if let Some(left_out) = self.comings.admit(self.now) {
             cold_event!(info, %from, reason, left_out, "connection closed");
         }
         self.endpoint.counts.lost_connection();
@@ -122,6 +125,7 @@ impl NetCore {
         self.timers.set(self.now.plus(deadline), Timer::Stop);
         let tokens: Vec<_> = self.channels.keys().copied().collect();
         for token in tokens {
+            self.tell_shutdown(token);
             self.end_channel(token);
         }
         // What is served is visited once more: there may be bytes within the credit, or the end to be told.
@@ -139,6 +143,20 @@ impl NetCore {
             self.list(slot);
         }
         self.send(transport);
+    }
+
+    /// The task learns why nothing comes any more; one that is too far behind sees the end alone, and asks again.
+    fn tell_shutdown(&mut self, token: u32) {
+        let channel = match self.channels.get_mut(&token) {
+            Some(Place::Waiting(channel)) => channel,
+            Some(Place::Stream(slot)) => match self.receiving.get_mut(*slot) {
+                Some(receiving) => &mut receiving.channel,
+                None => return,
+            },
+            // It was told how it ended.
+            Some(Place::Over(_)) | None => return,
+        };
+        channel.feeder.push(Delivery::Over(Over::Gone(Cause::Shutdown)));
     }
 
     pub(super) fn end_all<T: Transport>(&mut self, reason: &str, transport: &mut T) {

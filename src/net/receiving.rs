@@ -234,7 +234,7 @@ impl NetCore {
 
     /// The control thread could not reach a peer.
     pub(super) fn dial_failed(&mut self, peer: RemoteAddress, reason: &Arc<str>) {
-        if let Some(left_out) = self.lines.admit(self.now) {
+        if let Some(left_out) = self.comings.admit(self.now) {
             cold_event!(info, %peer, reason = &**reason, left_out, "peer not reached");
         }
         let step = self.peers.failed(peer, self.now);

@@ -141,6 +141,22 @@ impl Endpoints {
         drop(removed);
     }
 
+    /// An endpoint has ended by itself: whoever names it, or another one that it had taken over, gets `heir` from
+    /// now on, or learns that there is none.
+    pub(crate) fn pass_on(&self, number: u16, heir: Option<u16>) {
+        let mut numbered = lock(&self.0);
+        let ports = &mut numbered.ports;
+        let Some(gone) = ports.get(&number).cloned() else { return };
+        let heir = heir.and_then(|heir| ports.get(&heir).cloned()).filter(|heir| !Arc::ptr_eq(heir, &gone));
+        match heir {
+            Some(heir) => ports
+                .values_mut()
+                .filter(|port| Arc::ptr_eq(port, &gone))
+                .for_each(|port| *port = heir.clone()),
+            None => ports.retain(|_, port| !Arc::ptr_eq(port, &gone)),
+        }
+    }
+
     pub(super) fn get(&self, number: u16) -> Option<Arc<dyn EndpointPort>> {
         lock(&self.0).ports.get(&number).cloned()
     }
