@@ -41,6 +41,8 @@ pub(super) struct Connection {
     pub(super) acknowledge_at: Option<Moment>,
     /// A channel of this side was bound by it.
     pub(super) has_bound: bool,
+    /// No stream is opened on it any more: it ends with the last one.
+    pub(super) is_spent: bool,
     /// Its last frame is GOODBYE, behind whatever is left to be said.
     pub(super) is_leaving: bool,
     /// It is closed behind its last words, which wait for the batch under way.
@@ -83,6 +85,7 @@ impl Connection {
             is_acknowledging: false,
             acknowledge_at: None,
             has_bound: false,
+            is_spent: false,
             is_leaving: false,
             is_parting: false,
             is_closing: false,
@@ -99,6 +102,11 @@ impl Connection {
     /// Whether channels have something that was not acknowledged.
     pub(super) fn has_unsaid(&self) -> bool {
         !self.is_closing && !self.unacknowledged.is_empty()
+    }
+
+    /// Whether frames wait for the batch under way.
+    pub(super) fn is_held_back(&self) -> bool {
+        !self.is_closing && self.is_sending && !self.control.is_empty()
     }
 
     /// Whether nothing is left to be said but GOODBYE.

@@ -32,6 +32,8 @@ use std::time::Duration;
 const BATCHES_KEPT: usize = 16;
 /// Batches with more staging memory than this aren't kept.
 const BATCH_KEPT_BYTES_MAX: usize = 1 << 20;
+/// Turns that a caller's turn takes at most to say what is left: a peer that doesn't read keeps nobody longer.
+const TURNS_TO_SAY: usize = 8;
 /// Commands obeyed in one turn, before sockets have their share.
 const COMMANDS_A_TURN: usize = 256;
 
@@ -150,16 +152,21 @@ impl NetCore {
         transport: &mut T,
         longest: Option<Duration>,
     ) -> io::Result<bool> {
-        let goes_on = self.turn(transport, longest)?;
-        let unsaid: Vec<_> =
-            self.connections.iter().filter(|(_, live)| live.has_unsaid()).map(|(slot, _)| slot).collect();
-        for slot in unsaid {
-            self.acknowledge(slot, true);
+        let mut goes_on = self.turn(transport, longest)?;
+        for _ in 0..TURNS_TO_SAY {
+            let unsaid: Vec<_> =
+                self.connections.iter().filter(|(_, live)| live.has_unsaid()).map(|(slot, _)| slot).collect();
+            for slot in unsaid {
+                self.acknowledge(slot, true);
+            }
+            // A batch under way holds back what came up since: it goes out behind its completion.
+            let is_held_back = self.connections.iter().any(|(_, live)| live.is_held_back());
+            if !goes_on || self.to_send.is_empty() && !is_held_back {
+                break;
+            }
+            goes_on = self.turn(transport, Some(Duration::ZERO))?;
         }
-        if self.to_send.is_empty() {
-            return Ok(goes_on);
-        }
-        self.turn(transport, Some(Duration::ZERO))
+        Ok(goes_on)
     }
 
     /// How long the wait may be: not at all when there is something to do.

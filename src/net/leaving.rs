@@ -110,6 +110,15 @@ impl NetCore {
         }
     }
 
+    /// A connection that takes no more streams ends with the last one.
+    pub(super) fn leave_if_spent(&mut self, slot: usize) {
+        let Some(connection) = self.connections.get_mut(slot) else { return };
+        if connection.is_spent && connection.session.len() == 0 {
+            connection.is_leaving = true;
+            self.list(slot);
+        }
+    }
+
     pub(super) fn peer_dead<T: Transport>(&mut self, worker: WorkerId, reason: &str, transport: &mut T) {
         let all = self.connections.iter();
         let dead: Vec<_> =

@@ -37,7 +37,8 @@ impl NetCore {
                     connection.is_sending = true;
                     transport.send(id, batch);
                     if is_last {
-                        self.lose(id, SHUTTING_DOWN, Close::Orderly, transport);
+                        let reason = if self.stopping { SHUTTING_DOWN } else { "it takes no more streams" };
+                        self.lose(id, reason, Close::Orderly, transport);
                     }
                 }
                 Some(connection) if !connection.ready.is_empty() => {

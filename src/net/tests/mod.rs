@@ -7,3 +7,4 @@ mod leaving;
 mod lines;
 mod rig;
 mod share;
+mod turns;

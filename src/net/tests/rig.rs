@@ -206,6 +206,15 @@ impl Rig {
         self.core.turn(&mut self.transport, Some(Duration::ZERO)).unwrap()
     }
 
+    /// A turn that leaves nothing unsaid.
+    pub(super) fn turn_through(&mut self) {
+        assert!(self.core.turn_through(&mut self.transport, Some(Duration::ZERO)).unwrap());
+    }
+
+    pub(super) fn set_plan(&mut self, plan: Plan) {
+        self.network.set_plan(plan);
+    }
+
     /// The peers send, and receive what has come.
     pub(super) fn peers_turn(&mut self) {
         let mut done = Vec::new();

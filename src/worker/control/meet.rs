@@ -20,7 +20,7 @@ impl Control {
         let worker = agreed.peer_worker;
         let (origin, peer) = (handshake.origin, handshake.peer);
         if worker != self.identity.worker() {
-            match self.peers.met(&self.observer, worker, now) {
+            match self.peers.met(&self.observer, worker, agreed.purpose, now) {
                 Ok(false) => {}
                 Ok(true) => {
                     let due = now.plus(self.network.periods.interval());

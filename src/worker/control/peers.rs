@@ -16,6 +16,7 @@ use super::Token;
 use crate::clock::Moment;
 use crate::id::WorkerId;
 use crate::net::{Share, ShareLimits};
+use crate::wire::Purpose;
 use crate::worker::liveness::{Found, Observer, Pulse, Standing, Verdict};
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -99,9 +100,20 @@ impl Peers {
     }
 
     /// A handshake with this worker was finished. True if it wasn't known.
-    pub(super) fn met(&mut self, observer: &Observer, worker: WorkerId, now: Moment) -> Result<bool, Full> {
+    ///
+    /// That of a data connection is no sign of life of one that is known: its liveness is its control connection's,
+    /// or data connections that follow each other would keep older ones that are dead.
+    pub(super) fn met(
+        &mut self,
+        observer: &Observer,
+        worker: WorkerId,
+        purpose: Purpose,
+        now: Moment,
+    ) -> Result<bool, Full> {
         if let Some(peer) = self.rows.get_mut(&worker) {
-            peer.pulse.heard(now);
+            if purpose == Purpose::Control {
+                peer.pulse.heard(now);
+            }
             return Ok(false);
         }
         if self.rows.len() >= self.most {
