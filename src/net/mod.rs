@@ -44,5 +44,5 @@ pub(crate) use core::NetCore;
 pub use counts::NetSnapshot;
 pub(crate) use driver::drive;
 pub(crate) use endpoint::{Adopted, Command, Dial, Endpoint, Endpoints};
-pub(crate) use reactor::{Turned, own_endpoint};
+pub(crate) use reactor::Turned;
 pub(crate) use share::{Seat, Share, ShareLimits};

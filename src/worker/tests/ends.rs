@@ -35,13 +35,20 @@ fn place(writer: &RecordWriter) -> RemoteAddress {
 }
 
 /// What a gate says of its channel, records aside.
-fn next(gate: &mut InputGate) -> Result<(), (Option<Cause>, Option<BindError>)> {
+#[derive(Debug, PartialEq)]
+enum Said {
+    Available,
+    Unavailable(Cause),
+    BindFailed(BindError),
+}
+
+fn next(gate: &mut InputGate) -> Said {
     loop {
         match gate.next_blocking_timeout(STUCK).unwrap() {
             TryNext::Item(Item::Record(_)) => {}
-            TryNext::Item(Item::Available { .. }) => return Ok(()),
-            TryNext::Item(Item::Unavailable { cause, .. }) => return Err((Some(cause), None)),
-            TryNext::Item(Item::BindFailed { error, .. }) => return Err((None, Some(error))),
+            TryNext::Item(Item::Available { .. }) => return Said::Available,
+            TryNext::Item(Item::Unavailable { cause, .. }) => return Said::Unavailable(cause),
+            TryNext::Item(Item::BindFailed { error, .. }) => return Said::BindFailed(error),
             other => panic!("{other:?}"),
         }
     }
@@ -66,17 +73,17 @@ fn channels_of_a_network_thread_that_died_go_on_by_another() {
     let (producer, consumer) = (worker(Driver::Threads(1)), worker(Driver::Threads(2)));
     let mut writer = writer(&producer, 0);
     let mut gate = gate(&consumer, &writer);
-    assert_eq!(next(&mut gate), Ok(()));
+    assert_eq!(next(&mut gate), Said::Available);
     expect_record(&mut writer, &mut gate);
     let received = consumer.snapshot().net.bytes_received;
     kill_reader(&consumer, &place(&writer));
-    let Err((Some(Cause::ConnectionLost { .. }), None)) = next(&mut gate) else { panic!() };
-    assert_eq!(next(&mut gate), Ok(()));
+    let Said::Unavailable(Cause::ConnectionLost { .. }) = next(&mut gate) else { panic!() };
+    assert_eq!(next(&mut gate), Said::Available);
     expect_record(&mut writer, &mut gate);
     // With the last one it is told that there is none.
     kill_reader(&consumer, &place(&writer));
-    let Err((Some(Cause::ConnectionLost { .. }), None)) = next(&mut gate) else { panic!() };
-    let Err((None, Some(BindError::NoNetwork { peer }))) = next(&mut gate) else { panic!() };
+    let Said::Unavailable(Cause::ConnectionLost { .. }) = next(&mut gate) else { panic!() };
+    let Said::BindFailed(BindError::NoNetwork { peer }) = next(&mut gate) else { panic!() };
     assert_eq!(peer, place(&writer));
     let net = consumer.snapshot().net;
     assert!(net.bytes_received > received, "what they had counted stays: {net:?}");
@@ -90,7 +97,7 @@ fn what_a_network_thread_that_died_had_served_is_served_by_another() {
     let (producer, consumer) = (worker(Driver::Threads(3)), worker(Driver::Threads(1)));
     let mut writer = writer(&producer, 0);
     let mut gate = gate(&consumer, &writer);
-    assert_eq!(next(&mut gate), Ok(()));
+    assert_eq!(next(&mut gate), Said::Available);
     let endpoints = producer.0.threads.as_ref().unwrap().network();
     let named = place(&writer).endpoint;
     // The one that its descriptor names, and whoever takes over from it.
@@ -98,8 +105,8 @@ fn what_a_network_thread_that_died_had_served_is_served_by_another() {
         expect_record(&mut writer, &mut gate);
         let server = if round == 0 { endpoints.numbered(named) } else { endpoints.any() };
         assert!(server.unwrap().send(Command::Panic).is_ok());
-        let Err((Some(Cause::ConnectionLost { .. }), None)) = next(&mut gate) else { panic!() };
-        assert_eq!(next(&mut gate), Ok(()));
+        let Said::Unavailable(Cause::ConnectionLost { .. }) = next(&mut gate) else { panic!() };
+        assert_eq!(next(&mut gate), Said::Available);
     }
     expect_record(&mut writer, &mut gate);
     drop((gate, writer));
@@ -124,7 +131,7 @@ fn a_reactor_that_is_dropped_in_its_own_turn_ends_behind_it() {
     let (producer, consumer) = (worker(Driver::Threads(1)), worker(Driver::Caller));
     for round in 0..3 {
         REACTOR.set(Some(consumer.reactor().unwrap()));
-        let own = Arc::downgrade(&crate::net::own_endpoint().unwrap());
+        let own = Arc::downgrade(&consumer.0.threads.as_ref().unwrap().network().own().unwrap());
         let mut writer = writer(&producer, round);
         let elsewhere = crate::ChannelDescriptor {
             partition: PartitionId { job: JobId(9), ..PartitionId::default() },
@@ -132,7 +139,7 @@ fn a_reactor_that_is_dropped_in_its_own_turn_ends_behind_it() {
             ..writer.descriptor(0)
         };
         let mut gate = gate(&consumer, &writer);
-        assert_eq!(next(&mut gate), Ok(()));
+        assert_eq!(next(&mut gate), Said::Available);
         expect_record(&mut writer, &mut gate);
         let waker = Waker::from(Arc::new(DropsReactor));
         assert!(gate.poll_next(&mut Context::from_waker(&waker)).is_pending());
@@ -167,7 +174,7 @@ fn a_reactor_is_for_its_own_worker_alone() {
     let mut writer = writer(&producer, 0);
     assert_eq!(place(&writer).endpoint, 0);
     let mut gate = gate(&consumer, &writer);
-    assert_eq!(next(&mut gate), Ok(()));
+    assert_eq!(next(&mut gate), Said::Available);
     expect_record(&mut writer, &mut gate);
     drop((gate, writer, reactor));
     consumer.shutdown(Duration::ZERO);
