@@ -1,11 +1,13 @@
 //! Network threads that die, and reactors that are dropped where it is least convenient.
 
+use crate::error::{BindError, Cause};
+use crate::gate::{GateConfig, InputGate, Item, TryNext};
+use crate::id::{Attempt, Incarnation, JobId, PartitionId, RemoteAddress};
 use crate::net::Command;
-use crate::{
-    Attempt, BindError, Cause, Driver, Flush, GateConfig, Incarnation, InputGate, Item, JobId, Location,
-    PartitionConfig, PartitionId, Policies, Reactor, RecordWriter, RemoteAddress, TryNext, WhenAbsent,
-    Worker,
-};
+use crate::partition::{ChannelDescriptor, Location, PartitionConfig};
+use crate::subpartition::{Flush, Policies, WhenAbsent};
+use crate::worker::{Driver, Reactor, Worker};
+use crate::writer::RecordWriter;
 use std::cell::RefCell;
 use std::sync::Arc;
 use std::task::{Context, Wake, Waker};
@@ -133,7 +135,7 @@ fn a_reactor_that_is_dropped_in_its_own_turn_ends_behind_it() {
         REACTOR.set(Some(consumer.reactor().unwrap()));
         let own = Arc::downgrade(&consumer.0.threads.as_ref().unwrap().network().own().unwrap());
         let mut writer = writer(&producer, round);
-        let elsewhere = crate::ChannelDescriptor {
+        let elsewhere = ChannelDescriptor {
             partition: PartitionId { job: JobId(9), ..PartitionId::default() },
             location: Location::Local,
             ..writer.descriptor(0)
