@@ -1,6 +1,10 @@
 //! Counters of a worker, and events on cold paths, for those who operate one.
 #![forbid(unsafe_code)]
 
+mod lines;
+
+pub(crate) use lines::Lines;
+
 use crate::sync::{AtomicU64, Ordering};
 
 /// An event on a cold path, for whoever subscribes; nothing without the feature `tracing`.

@@ -193,6 +193,8 @@ fn settings_that_do_not_fit_say_what_to_do() {
         (listening().handshake_timeout(Duration::ZERO), "handshake_timeout"),
         (listening().handshakes_max(0), "handshakes_max"),
         (listening().peers_max(0), "peers_max"),
+        (listening().connections_per_peer_max(0), "connections_per_peer_max"),
+        (listening().binds_waiting_per_peer_max(0), "binds_waiting_per_peer_max"),
         (listening().dead_after(Duration::ZERO), "heartbeat_interval"),
         (listening().heartbeat_interval(Duration::ZERO), "heartbeat_interval"),
         (listening().heartbeat_interval(Duration::from_secs(4)), "dead_after"),

@@ -137,7 +137,7 @@ fn pass_by_reactors(
     drop(reactor);
     let net = there.snapshot().net;
     assert!(net.bytes_received >= received, "what a reactor counted goes on counting: {net:?}");
-    assert_eq!(net.by_uring + net.by_epoll, 0, "there is none any more");
+    assert_eq!(net.by_uring + net.by_epoll, 1, "how it moved its bytes is still told");
     assert_eq!(there.shutdown(Duration::from_secs(1)).lost_wakeups, 0);
     Ok(())
 }

@@ -193,6 +193,11 @@ impl ReadyNode {
         })
     }
 
+    /// Whether whoever serves this bell gets to know when it is rung.
+    pub(crate) fn is_of(&self, bell: &Arc<Doorbell>) -> bool {
+        Arc::ptr_eq(&self.bell, bell)
+    }
+
     pub(crate) fn token(&self) -> u32 {
         self.token
     }

@@ -12,7 +12,7 @@ use crate::doorbell::ReadyNode;
 use crate::error::{BindError, Cause};
 use crate::id::RemoteAddress;
 use crate::inbox::{Delivery, Over, Popped, RemoteGrant, RemoteReader, channel};
-use crate::partition::{OpenChannel, OpenError};
+use crate::partition::{Location, OpenChannel, OpenError};
 use crate::subpartition::Amount;
 
 /// The least and the most window of a remote channel, in stream bytes.
@@ -44,6 +44,8 @@ impl InputGate {
             Err(OpenError::Full { waiting }) => {
                 self.answer(index, Err(BindError::TooManyWaiting { waiting }))
             }
+            // Threads end once.
+            Err(OpenError::Moved) => self.connect(index, peer),
             Err(OpenError::NoEndpoint) => self.answer(index, Err(BindError::NoNetwork { peer })),
             Err(OpenError::Shutdown) => self.answer(index, Err(released(Cause::Shutdown))),
         }
@@ -53,7 +55,7 @@ impl InputGate {
     pub(super) fn serve_connecting(&mut self, index: usize) -> Option<Found> {
         loop {
             let channel = &mut self.channels[index];
-            let State::Connecting { end, waits, .. } = &mut channel.state else { return None };
+            let State::Connecting { end, waits, peer } = &mut channel.state else { return None };
             match end.pop() {
                 Popped::Item(Delivery::Bound(grant)) => self.open_answered(index, *grant),
                 Popped::Item(Delivery::Waiting) => {
@@ -64,7 +66,10 @@ impl InputGate {
                 Popped::Item(Delivery::Over(over)) => return self.not_opened(index, over),
                 // Before the answer there is no stream.
                 Popped::Item(Delivery::Data { .. } | Delivery::Event(_)) => continue,
-                Popped::Closed => self.answer(index, Err(released(Cause::Shutdown))),
+                Popped::Closed => {
+                    let cause = left(*peer);
+                    return self.not_opened(index, Over::Lost(cause));
+                }
                 Popped::Empty if channel.pending.is_some() => self.bind(index),
                 Popped::Empty => {}
             }
@@ -91,6 +96,8 @@ impl InputGate {
         match over {
             Over::Refused(error) => self.answer(index, Err(error)),
             Over::Gone(cause) => self.answer(index, Err(released(cause))),
+            // Of readers alone.
+            Over::Left => {}
             Over::Lost(cause) => {
                 let channel = &mut self.channels[index];
                 channel.state = State::Unbound;
@@ -121,6 +128,10 @@ impl InputGate {
                 found
             }
             Over::Gone(cause) => self.lose(index, cause),
+            Over::Left => match self.channels[index].descriptor.location {
+                Location::Remote(peer) => self.cut_off(index, Over::Lost(left(peer))),
+                Location::Local => self.lose(index, Cause::Shutdown),
+            },
             Over::Refused(error) => self.lose(index, Cause::Protocol(error.to_string().into())),
             Over::Lost(cause) => {
                 let found = self.lose(index, cause);
@@ -139,6 +150,11 @@ impl InputGate {
         self.lift_watermark();
         self.post(index);
     }
+}
+
+/// Whoever fed the channel has ended without a word.
+fn left(peer: RemoteAddress) -> Cause {
+    Cause::ConnectionLost { peer, reason: "the network thread that read it has ended".into() }
 }
 
 fn released(cause: Cause) -> BindError {

@@ -1,8 +1,10 @@
 //! One connection of a network thread: what waits to go out by it, and the streams that it carries.
 
 use super::framer::Framer;
+use super::share::Seat;
 use crate::clock::Moment;
 use crate::id::RemoteAddress;
+use crate::metrics::Lines;
 use crate::protocol::{Agreed, Counts, Role, Session};
 use crate::transport::ConnectionId;
 use crate::wire::{Features, Frame, Limits, Purpose, StreamId};
@@ -39,10 +41,18 @@ pub(super) struct Connection {
     pub(super) acknowledge_at: Option<Moment>,
     /// A channel of this side was bound by it.
     pub(super) has_bound: bool,
+    /// No stream is opened on it any more: it ends with the last one.
+    pub(super) is_spent: bool,
     /// Its last frame is GOODBYE, behind whatever is left to be said.
     pub(super) is_leaving: bool,
+    /// It is closed behind its last words, which wait for the batch under way.
+    pub(super) is_parting: bool,
     /// Nothing is taken from it any more: it is being closed.
     pub(super) is_closing: bool,
+    /// What its peer may hold of this worker. Given back when the descriptor is closed.
+    pub(super) seat: Seat,
+    /// What may be logged about it.
+    pub(super) lines: Lines,
     /// Of the session's counts, what has been added to the endpoint's.
     pub(super) counted: Counts,
 }
@@ -55,6 +65,7 @@ impl Connection {
         agreed: Agreed,
         dialled: Option<RemoteAddress>,
         from: SocketAddr,
+        seat: Seat,
     ) -> Self {
         let limits = Limits::Session { payload_bytes_max: agreed.payload_bytes_max };
         let peer = if dialled.is_some() { Role::Server } else { Role::Binder };
@@ -74,8 +85,12 @@ impl Connection {
             is_acknowledging: false,
             acknowledge_at: None,
             has_bound: false,
+            is_spent: false,
             is_leaving: false,
+            is_parting: false,
             is_closing: false,
+            seat,
+            lines: Lines::of_one(),
             counted: Counts::default(),
         }
     }
@@ -87,6 +102,16 @@ impl Connection {
     /// Whether channels have something that was not acknowledged.
     pub(super) fn has_unsaid(&self) -> bool {
         !self.is_closing && !self.unacknowledged.is_empty()
+    }
+
+    /// Whether frames wait for the batch under way.
+    pub(super) fn is_held_back(&self) -> bool {
+        !self.is_closing && self.is_sending && !self.control.is_empty()
+    }
+
+    /// Whether nothing is left to be said but GOODBYE.
+    pub(super) fn has_left(&self) -> bool {
+        self.is_leaving && self.ready.is_empty() && self.control.is_empty()
     }
 
     /// A frame to go out.

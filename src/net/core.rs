@@ -6,6 +6,7 @@
 use super::batch::Gather;
 use super::connection::Connection;
 use super::endpoint::{CHANNEL_TOKEN, COMMAND_TOKEN, Command, Dial, Endpoint};
+use super::leaving::SHUTTING_DOWN;
 use super::peers::{Peers, Step};
 use super::reactor::Note;
 use super::receiving::{Place, Receiving};
@@ -13,10 +14,11 @@ use super::serving::Serving;
 use super::timers::{Timer, Timers};
 use crate::clock::Moment;
 use crate::doorbell::ReadyNode;
-use crate::id::{RemoteAddress, WorkerId};
-use crate::inbox::Popped;
+use crate::error::Cause;
+use crate::id::RemoteAddress;
+use crate::inbox::{Delivery, Over, Popped};
 use crate::memory::ReceivePool;
-use crate::metrics::cold_event;
+use crate::metrics::Lines;
 use crate::partition::Manager;
 use crate::transport::{Batch, Close, Completion, ConnectionId, Transport};
 use crate::wire::{Ack, StreamId};
@@ -30,6 +32,8 @@ use std::time::Duration;
 const BATCHES_KEPT: usize = 16;
 /// Batches with more staging memory than this aren't kept.
 const BATCH_KEPT_BYTES_MAX: usize = 1 << 20;
+/// Turns that a caller's turn takes at most to say what is left: a peer that doesn't read keeps nobody longer.
+const TURNS_TO_SAY: usize = 8;
 /// Commands obeyed in one turn, before sockets have their share.
 const COMMANDS_A_TURN: usize = 256;
 
@@ -62,10 +66,13 @@ pub(crate) struct NetCore {
     pub(super) generation: u64,
     /// Where the thread notes that it has woken itself, if it turns this core for itself.
     pub(super) note: Option<Arc<Note>>,
+    /// What may be logged of what peers do wrong, and of how they come and go.
+    pub(super) lines: Lines,
+    pub(super) comings: Lines,
     rung: Vec<Arc<ReadyNode>>,
     done: Vec<Completion>,
-    stopping: bool,
-    stopped: bool,
+    pub(super) stopping: bool,
+    pub(super) stopped: bool,
 }
 
 impl NetCore {
@@ -95,6 +102,8 @@ impl NetCore {
             batches: Vec::new(),
             generation: 0,
             note: None,
+            lines: Lines::of_all(),
+            comings: Lines::of_all(),
             rung: Vec::new(),
             done: Vec::new(),
             stopping: false,
@@ -146,16 +155,21 @@ impl NetCore {
         transport: &mut T,
         longest: Option<Duration>,
     ) -> io::Result<bool> {
-        let goes_on = self.turn(transport, longest)?;
-        let unsaid: Vec<_> =
-            self.connections.iter().filter(|(_, live)| live.has_unsaid()).map(|(slot, _)| slot).collect();
-        for slot in unsaid {
-            self.acknowledge(slot, true);
+        let mut goes_on = self.turn(transport, longest)?;
+        for _ in 0..TURNS_TO_SAY {
+            let unsaid: Vec<_> =
+                self.connections.iter().filter(|(_, live)| live.has_unsaid()).map(|(slot, _)| slot).collect();
+            for slot in unsaid {
+                self.acknowledge(slot, true);
+            }
+            // A batch under way holds back what came up since: it goes out behind its completion.
+            let is_held_back = self.connections.iter().any(|(_, live)| live.is_held_back());
+            if !goes_on || self.to_send.is_empty() && !is_held_back {
+                break;
+            }
+            goes_on = self.turn(transport, Some(Duration::ZERO))?;
         }
-        if self.to_send.is_empty() {
-            return Ok(goes_on);
-        }
-        self.turn(transport, Some(Duration::ZERO))
+        Ok(goes_on)
     }
 
     /// How long the wait may be: not at all when there is something to do.
@@ -199,6 +213,13 @@ impl NetCore {
         for _ in 0..COMMANDS_A_TURN {
             let Popped::Item(command) = self.endpoint.commands().pop() else { return };
             match command {
+                Command::Open(mut channel) if self.stopping => {
+                    channel.feeder.push(Delivery::Over(Over::Gone(Cause::Shutdown)));
+                }
+                // Its other end sees it closed.
+                Command::Adopt(_) if self.stopping => {}
+                #[cfg(test)]
+                Command::Panic => panic!("as it was told"),
                 Command::Open(channel) => self.open(channel),
                 Command::Adopt(adopted) => self.adopt(*adopted, transport),
                 Command::DialFailed { peer, reason } => self.dial_failed(peer, &reason),
@@ -228,8 +249,13 @@ impl NetCore {
                     let step = self.peers.redial(peer, self.now);
                     self.step(peer, step);
                 }
+                Timer::Part { connection, generation } => {
+                    if self.is_live(connection, generation) {
+                        self.part_is_due(connection, transport);
+                    }
+                }
                 Timer::Stop => {
-                    self.end_all("the worker is shutting down", transport);
+                    self.end_all(SHUTTING_DOWN, transport);
                     self.stopped = true;
                 }
             }
@@ -247,9 +273,12 @@ impl NetCore {
                 if let Some(slot) = self.by_id.get(&connection).copied() {
                     self.connections[slot].is_sending = false;
                     self.list(slot);
+                    self.last_words(slot, transport);
                 }
             }
             Completion::Recycled { batch } => self.recycle(batch),
+            // Whoever says no more may still read the last words.
+            Completion::Eof { connection } if self.is_parting(connection) => {}
             Completion::Eof { connection } => {
                 self.lose(connection, "the other end closed it", Close::Orderly, transport);
             }
@@ -270,6 +299,18 @@ impl NetCore {
         if !connection.is_listed {
             connection.is_listed = true;
             self.to_send.push(slot);
+        }
+    }
+
+    /// Whether a line about a connection may be logged: then how many were left out before.
+    pub(super) fn may_log(&mut self, slot: usize) -> Option<u64> {
+        let left_out = self.connections.get_mut(slot)?.lines.admit(self.now)?;
+        match self.lines.admit(self.now) {
+            Some(of_others) => Some(left_out + of_others),
+            None => {
+                self.lines.add_left_out(left_out);
+                None
+            }
         }
     }
 
@@ -295,79 +336,6 @@ impl NetCore {
         }
     }
 
-    /// A connection is of no use any more: what it carried is told so, and its socket closed.
-    pub(super) fn lose<T: Transport>(
-        &mut self,
-        id: ConnectionId,
-        reason: &str,
-        how: Close,
-        transport: &mut T,
-    ) {
-        transport.close(id, how);
-        let Some(slot) = self.by_id.get(&id).copied() else { return };
-        let connection = &mut self.connections[slot];
-        if std::mem::replace(&mut connection.is_closing, true) {
-            return;
-        }
-        connection.control.clear();
-        connection.ready.clear();
-        connection.unacknowledged.clear();
-        let from = connection.from;
-        cold_event!(info, %from, reason, "connection closed");
-        self.endpoint.counts.lost_connection();
-        self.endpoint.counts.add(&connection.counts());
-        let streams: Vec<_> = connection.session.drain().map(|(_, place)| place).collect();
-        let (dialled, has_bound) = (connection.dialled, connection.has_bound);
-        if let Some(peer) = dialled {
-            // First: channels that ask again must not get this one.
-            let step = self.peers.lost(peer, slot, has_bound, self.now);
-            self.step(peer, step);
-        }
-        for place in streams {
-            match dialled {
-                Some(peer) => self.channel_lost(place, peer, reason),
-                // Its view is fenced: the policy of the partition rules until the consumer binds again.
-                None => drop(self.serving.try_remove(place)),
-            }
-        }
-    }
-
-    fn peer_dead<T: Transport>(&mut self, worker: WorkerId, reason: &str, transport: &mut T) {
-        let of_it = |(_, connection): &(usize, &Connection)| connection.agreed.peer_worker == worker;
-        let dead: Vec<_> = self.connections.iter().filter(of_it).map(|(_, live)| live.id).collect();
-        for id in dead {
-            self.lose(id, &format!("{worker} is dead: {reason}"), Close::Abortive, transport);
-        }
-    }
-
-    /// Ends every stream in order, then the connections; at the latest after `deadline`.
-    fn stop<T: Transport>(&mut self, deadline: Duration, transport: &mut T) {
-        self.stopping = true;
-        self.timers.set(self.now.plus(deadline), Timer::Stop);
-        let ids: Vec<_> = self.connections.iter().map(|(_, connection)| connection.id).collect();
-        let tokens: Vec<_> = self.channels.keys().copied().collect();
-        for token in tokens {
-            self.end_channel(token);
-        }
-        for id in &ids {
-            if let Some(slot) = self.by_id.get(id).copied() {
-                self.connections[slot].is_leaving = true;
-                self.list(slot);
-            }
-        }
-        self.send(transport);
-        for id in ids {
-            self.lose(id, "the worker is shutting down", Close::Orderly, transport);
-        }
-    }
-
-    fn end_all<T: Transport>(&mut self, reason: &str, transport: &mut T) {
-        let ids: Vec<_> = self.connections.iter().map(|(_, connection)| connection.id).collect();
-        for id in ids {
-            self.lose(id, reason, Close::Abortive, transport);
-        }
-    }
-
     /// Does what the table of peers says.
     pub(super) fn step(&mut self, peer: RemoteAddress, step: Step) {
         match step {
@@ -388,7 +356,8 @@ impl NetCore {
 
 impl Drop for NetCore {
     fn drop(&mut self) {
-        // Channels that wait to be opened learn that nobody will: their feeders are dropped.
+        // First of all: channels that learn by the end of their feeders, dropped behind this, that nobody reads them
+        // ask again at once, and get another thread or an answer.
         self.endpoint.close();
     }
 }

@@ -23,15 +23,16 @@ pub(crate) struct NetCounts {
     zero_copy_sends: AtomicU64,
     zero_copy_copied: AtomicU64,
     starved: AtomicU64,
+    binds_over_share: AtomicU64,
 }
 
 /// A picture of the network threads of a worker, all together. Counts since their start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct NetSnapshot {
-    /// Network threads and reactors that move bytes by io_uring.
+    /// Network threads and reactors that move bytes by io_uring, or did until they ended.
     pub by_uring: u64,
-    /// Network threads and reactors that move bytes by epoll.
+    /// Network threads and reactors that move bytes by epoll, or did until they ended.
     pub by_epoll: u64,
     /// Connections that were taken over, in both directions.
     pub connections: u64,
@@ -61,6 +62,9 @@ pub struct NetSnapshot {
     pub zero_copy_copied: u64,
     /// Times that no receive buffer was free.
     pub starved: u64,
+    /// Binds that were refused since as many of the same worker waited as may:
+    /// [`WorkerBuilder::binds_waiting_per_peer_max`](crate::WorkerBuilder::binds_waiting_per_peer_max).
+    pub binds_over_share: u64,
 }
 
 /// One more; this thread alone stores it.
@@ -92,6 +96,10 @@ impl NetCounts {
 
     pub(super) fn violated(&self) {
         add(&self.violations, 1);
+    }
+
+    pub(super) fn over_share(&self, binds: u64) {
+        add(&self.binds_over_share, binds);
     }
 
     pub(super) fn copied_run(&self) {
@@ -134,5 +142,6 @@ impl NetCounts {
         snapshot.zero_copy_sends += load(&self.zero_copy_sends);
         snapshot.zero_copy_copied += load(&self.zero_copy_copied);
         snapshot.starved += load(&self.starved);
+        snapshot.binds_over_share += load(&self.binds_over_share);
     }
 }

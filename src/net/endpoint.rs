@@ -5,12 +5,13 @@
 //! in here: a full queue is said so.
 
 use super::counts::{NetCounts, NetSnapshot};
+use super::share::Seat;
 use crate::doorbell::{Doorbell, ReadyNode};
 use crate::id::{RemoteAddress, WorkerId};
 use crate::inbox::Inbox;
 use crate::partition::{Network, OpenChannel, OpenError};
 use crate::protocol::Agreed;
-use crate::sync::{AtomicU32, Mutex, Ordering, lock, thread};
+use crate::sync::{AtomicBool, AtomicU32, Mutex, Ordering, lock, thread};
 use arc_swap::ArcSwap;
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 use std::net::SocketAddr;
@@ -34,6 +35,8 @@ pub(crate) struct Adopted {
     pub(crate) dialled: Option<RemoteAddress>,
     /// The other end, as the socket has it.
     pub(crate) from: SocketAddr,
+    /// Its place among what the other worker may have.
+    pub(crate) seat: Seat,
 }
 
 /// What a network thread is asked to do.
@@ -49,6 +52,9 @@ pub(crate) enum Command {
     PeerDead(WorkerId, &'static str),
     /// End everything in order, and at the latest after so long.
     Stop(Duration),
+    /// Die, as by a defect.
+    #[cfg(test)]
+    Panic,
 }
 
 /// Whoever makes connections: the control thread.
@@ -141,8 +147,10 @@ pub(crate) struct Endpoints {
     threads: ArcSwap<Vec<Arc<Endpoint>>>,
     /// Reactors that tasks turn: gates of other threads are not read by them.
     reactors: ArcSwap<Vec<Arc<Endpoint>>>,
-    /// What reactors that are gone had counted.
+    /// What threads and reactors that are gone had counted.
     retired: Mutex<NetSnapshot>,
+    /// Nothing is opened any more.
+    is_stopped: AtomicBool,
 }
 
 fn add(all: &ArcSwap<Vec<Arc<Endpoint>>>, endpoint: &Arc<Endpoint>) {
@@ -164,27 +172,51 @@ impl Endpoints {
         add(&self.reactors, endpoint);
     }
 
-    /// A reactor is gone.
+    /// A network thread or reactor is gone: nothing goes to it any more. What it has counted stays.
     pub(crate) fn forget(&self, endpoint: &Arc<Endpoint>) {
         let mut retired = lock(&self.retired);
-        endpoint.counts.add_to(&mut retired);
-        // These two count what is there.
-        (retired.by_uring, retired.by_epoll) = (0, 0);
-        self.reactors.rcu(|all| {
-            let others = all.iter().filter(|other| !Arc::ptr_eq(other, endpoint));
-            others.cloned().collect::<Vec<_>>()
-        });
+        let is_known =
+            |all: &ArcSwap<Vec<Arc<Endpoint>>>| all.load().iter().any(|other| Arc::ptr_eq(other, endpoint));
+        if is_known(&self.threads) || is_known(&self.reactors) {
+            endpoint.counts.add_to(&mut retired);
+        }
+        for all in [&self.threads, &self.reactors] {
+            all.rcu(|all| {
+                let others = all.iter().filter(|other| !Arc::ptr_eq(other, endpoint));
+                others.cloned().collect::<Vec<_>>()
+            });
+        }
     }
 
-    fn of(&self, peer: &RemoteAddress) -> Option<Arc<Endpoint>> {
+    /// A network thread that takes commands.
+    pub(crate) fn any(&self) -> Option<Arc<Endpoint>> {
+        self.threads.load().iter().find(|endpoint| !endpoint.is_closed()).cloned()
+    }
+
+    /// The network thread of this number.
+    #[cfg(all(test, not(loom)))]
+    pub(crate) fn numbered(&self, number: u16) -> Option<Arc<Endpoint>> {
+        self.threads.load().iter().find(|endpoint| endpoint.number() == number).cloned()
+    }
+
+    /// The reactor that the thread that asks turns, if it is one of this worker.
+    pub(crate) fn own(&self) -> Option<Arc<Endpoint>> {
+        let own = super::reactor::own_endpoint()?;
+        self.reactors.load().iter().any(|reactor| Arc::ptr_eq(reactor, &own)).then_some(own)
+    }
+
+    /// Who reads from there.
+    pub(crate) fn of(&self, peer: &RemoteAddress) -> Option<Arc<Endpoint>> {
         // A thread that turns a reactor reads by it.
-        if let Some(own) = super::reactor::own_endpoint() {
+        if let Some(own) = self.own().filter(|own| !own.is_closed()) {
             return Some(own);
         }
         let hasher: BuildHasherDefault<DefaultHasher> = BuildHasherDefault::new();
         let hash = hasher.hash_one(peer) as usize;
         let all = self.threads.load();
-        all.get(hash.checked_rem(all.len())?).cloned()
+        let chosen = all.get(hash.checked_rem(all.len())?)?;
+        // One that has just ended is about to be forgotten: its peers are the others' from now on.
+        if chosen.is_closed() { self.any() } else { Some(chosen.clone()) }
     }
 
     /// What all of them have counted together.
@@ -200,6 +232,7 @@ impl Endpoints {
 
     /// Asks all of them to end their streams in order within `patience`.
     pub(crate) fn stop(&self, patience: Duration) {
+        self.is_stopped.store(true, Ordering::Relaxed); // Relaxed: a reason to be told, of two
         for endpoint in self.threads.load().iter() {
             // Closed: it has ended already. A full queue can't last: its thread obeys as long as it lives.
             let mut command = Command::Stop(patience);
@@ -228,13 +261,17 @@ impl Network for Endpoints {
     }
 
     fn open(&self, channel: OpenChannel) -> Result<(), OpenError> {
-        let Some(endpoint) = self.of(&channel.peer) else { return Err(OpenError::NoEndpoint) };
+        let gone = || {
+            // Relaxed: see `stop`.
+            if self.is_stopped.load(Ordering::Relaxed) { OpenError::Shutdown } else { OpenError::NoEndpoint }
+        };
+        let Some(endpoint) = self.of(&channel.peer) else { return Err(gone()) };
+        // Between the two questions the thread that its node belongs to may have ended.
+        if !channel.feeder.node().is_of(&endpoint.bell) {
+            return Err(OpenError::Moved);
+        }
         endpoint.send(Command::Open(Box::new(channel))).map_err(|_| {
-            if endpoint.commands.is_closed() {
-                OpenError::Shutdown
-            } else {
-                OpenError::Full { waiting: COMMANDS }
-            }
+            if endpoint.commands.is_closed() { gone() } else { OpenError::Full { waiting: COMMANDS } }
         })
     }
 }

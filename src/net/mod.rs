@@ -16,6 +16,7 @@
 //!   send       batches: control frames, then streams in turn      serving    one stream that is served
 //!   receive    frames, each to what it is about                   receiving  channels that are read
 //!   serve      BIND, ACK, CLOSE                                   peers      who is dialled when
+//!   leaving    how connections end                                share      what one other worker may hold
 //! ```
 #![forbid(unsafe_code)]
 
@@ -26,6 +27,7 @@ mod counts;
 mod driver;
 mod endpoint;
 mod framer;
+mod leaving;
 mod peers;
 mod reactor;
 mod receive;
@@ -33,10 +35,14 @@ mod receiving;
 mod send;
 mod serve;
 mod serving;
+mod share;
+#[cfg(all(test, not(loom)))]
+mod tests;
 mod timers;
 
 pub(crate) use core::NetCore;
 pub use counts::NetSnapshot;
 pub(crate) use driver::drive;
 pub(crate) use endpoint::{Adopted, Command, Dial, Endpoint, Endpoints};
-pub(crate) use reactor::{Turned, own_endpoint};
+pub(crate) use reactor::Turned;
+pub(crate) use share::{Seat, Share, ShareLimits};

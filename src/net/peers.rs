@@ -138,6 +138,15 @@ impl Peers {
         }
     }
 
+    /// The connection in slot `connection` takes no more streams: the next one who wants the peer has another dialled.
+    pub(super) fn spent(&mut self, address: RemoteAddress, connection: usize) {
+        if let Some(peer) = self.0.get_mut(&address)
+            && matches!(peer.state, State::Connected(current, _) if current == connection)
+        {
+            peer.state = State::Idle;
+        }
+    }
+
     /// The connection in slot `connection` is gone; `bound`: a stream was bound by it. One that didn't last is
     /// followed by a pause as after a failure: who shakes hands and leaves would be dialled without end.
     pub(super) fn lost(

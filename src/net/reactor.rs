@@ -4,16 +4,19 @@
 //! and its gates read by it. One reactor a thread.
 
 use super::core::NetCore;
-use super::endpoint::Endpoint;
+use super::endpoint::{Command, Endpoint};
 use crate::metrics::cold_event;
 use crate::sync::{AtomicBool, Ordering, Turn, set_turn, thread};
 use crate::transport::{AnyTransport, Transport};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Wake, Waker};
 use std::time::Duration;
+
+/// How long a reactor that is dropped may take to say its last words.
+const LAST_WORDS: Duration = Duration::from_millis(10);
 
 thread_local! {
     static ENDPOINT: RefCell<Option<Arc<Endpoint>>> = const { RefCell::new(None) };
@@ -32,6 +35,10 @@ pub(crate) struct Turned {
 
 struct Shared {
     core: RefCell<Option<(NetCore, AnyTransport)>>,
+    /// To be done once the core is gone.
+    gone: Cell<Option<Box<dyn FnOnce()>>>,
+    /// The core is to end its connections within so long, and to go.
+    farewell: Cell<Option<Duration>>,
     note: Arc<Note>,
     waker: Waker,
 }
@@ -41,6 +48,8 @@ struct Shared {
 pub(super) struct Note {
     thread: thread::Thread,
     is_set: AtomicBool,
+    /// Nobody looks at it any more: who waits with its waker sleeps as threads without a reactor do.
+    is_over: AtomicBool,
     wakes: Waker,
 }
 
@@ -57,8 +66,9 @@ impl Wake for Note {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        if thread::current().id() == self.thread.id() {
-            self.is_set.store(true, Ordering::Relaxed); // Relaxed: read by the same thread
+        if thread::current().id() == self.thread.id() && !self.is_over.load(Ordering::Relaxed) {
+            // Relaxed: both are read by the same thread
+            self.is_set.store(true, Ordering::Relaxed);
         } else {
             self.wakes.wake_by_ref();
             // Where it sleeps once the transport is gone.
@@ -69,16 +79,26 @@ impl Wake for Note {
 
 impl Turned {
     /// `None` if this thread has one already.
-    pub(crate) fn new(mut core: NetCore, transport: AnyTransport, endpoint: Arc<Endpoint>) -> Option<Self> {
+    /// `gone` is called once, when it is of no use any more: at its end, or when its transport failed.
+    pub(crate) fn new(
+        mut core: NetCore,
+        transport: AnyTransport,
+        endpoint: Arc<Endpoint>,
+        gone: Box<dyn FnOnce()>,
+    ) -> Option<Self> {
         let thread = thread::current();
         let wakes = transport.waker().clone();
-        let note = Arc::new(Note { thread, is_set: AtomicBool::new(false), wakes });
+        let note =
+            Arc::new(Note { thread, is_set: AtomicBool::new(false), is_over: AtomicBool::new(false), wakes });
         core.note = Some(note.clone());
         let waker = Waker::from(note.clone());
-        let shared = Rc::new(Shared { core: RefCell::new(Some((core, transport))), note, waker });
+        let core = RefCell::new(Some((core, transport)));
+        let (none, farewell) = (Cell::new(None), Cell::new(None));
+        let shared = Rc::new(Shared { core, gone: none, farewell, note, waker });
         if !set_turn(Some(shared.clone())) {
             return None;
         }
+        shared.gone.set(Some(gone));
         ENDPOINT.set(Some(endpoint.clone()));
         Some(Self { shared, endpoint })
     }
@@ -99,9 +119,48 @@ impl Shared {
         turn: impl FnOnce(&mut NetCore, &mut AnyTransport) -> io::Result<bool>,
     ) -> io::Result<bool> {
         // Asked for by what a turn has woken: the turn under way does it.
-        let Ok(mut core) = self.core.try_borrow_mut() else { return Ok(true) };
-        let Some((core, transport)) = &mut *core else { return Ok(false) };
-        turn(core, transport)
+        let turned = {
+            let Ok(mut core) = self.core.try_borrow_mut() else { return Ok(true) };
+            let Some((core, transport)) = &mut *core else { return Ok(false) };
+            turn(core, transport)
+        };
+        match (turned, self.farewell.take()) {
+            // It was dropped by what this turn has woken.
+            (Ok(_), Some(patience)) => {
+                self.end(patience);
+                Ok(false)
+            }
+            (Ok(goes_on), None) => Ok(goes_on),
+            (Err(error), _) => {
+                // Its channels learn that nobody feeds them any more, and whoever waits for them looks again.
+                self.drop_core();
+                Err(error)
+            }
+        }
+    }
+
+    /// Ends the connections in order, within `patience`; or, inside of a turn, once that is over.
+    fn end(&self, patience: Duration) {
+        let Ok(core) = self.core.try_borrow() else { return self.farewell.set(Some(patience)) };
+        let is_told =
+            core.as_ref().is_some_and(|(core, _)| core.endpoint().send(Command::Stop(patience)).is_ok());
+        drop(core);
+        if is_told {
+            // Ends by itself: after `patience` at the latest, or when the transport fails.
+            while let Ok(true) =
+                self.turn_once(|core, transport| core.turn_through(transport, Some(patience)))
+            {}
+        }
+        self.drop_core();
+    }
+
+    fn drop_core(&self) {
+        // Not borrowed while it is dropped: that wakes tasks, which may ask.
+        let core = self.core.borrow_mut().take();
+        drop(core);
+        if let Some(gone) = self.gone.take() {
+            gone();
+        }
     }
 
     fn sleep(&self, timeout: Option<Duration>) {
@@ -127,8 +186,6 @@ impl Turn for Shared {
             Ok(false) => self.sleep(timeout),
             Err(error) => {
                 cold_event!(error, %error, "a reactor can't go on: its transport failed");
-                // Its channels learn that nobody feeds them any more, and whoever waits for them looks again.
-                drop(self.core.take());
             }
         }
     }
@@ -138,7 +195,10 @@ impl Drop for Turned {
     fn drop(&mut self) {
         ENDPOINT.set(None);
         set_turn(None);
-        drop(self.shared.core.take());
+        // A blocking call under way has this one's waker: what woke it until now is not to be slept through.
+        self.shared.note.is_over.store(true, Ordering::Relaxed); // Relaxed: read by the same thread
+        thread::current().unpark();
+        self.shared.end(LAST_WORDS);
     }
 }
 
@@ -159,8 +219,10 @@ mod tests {
     /// What waits on after its transport has failed.
     fn without_core() -> Rc<Shared> {
         let (thread, wakes) = (thread::current(), Waker::noop().clone());
-        let note = Arc::new(Note { thread, is_set: AtomicBool::new(false), wakes });
-        Rc::new(Shared { core: RefCell::new(None), note: note.clone(), waker: Waker::from(note) })
+        let note =
+            Arc::new(Note { thread, is_set: AtomicBool::new(false), is_over: AtomicBool::new(false), wakes });
+        let (core, gone, farewell) = (RefCell::new(None), Cell::new(None), Cell::new(None));
+        Rc::new(Shared { core, gone, farewell, note: note.clone(), waker: Waker::from(note) })
     }
 
     #[test]

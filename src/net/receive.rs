@@ -50,11 +50,13 @@ impl Origin<'_> {
 impl NetCore {
     /// The control thread has a connection.
     pub(super) fn adopt<T: Transport>(&mut self, adopted: Adopted, transport: &mut T) {
-        let Adopted { socket, agreed, dialled, from } = adopted;
+        let Adopted { socket, agreed, dialled, from, seat } = adopted;
         let id = match transport.attach(socket) {
             Ok(id) => id,
             Err(error) => {
-                cold_event!(warn, %from, %error, "connection not taken over");
+                if let Some(left_out) = self.lines.admit(self.now) {
+                    cold_event!(warn, %from, %error, left_out, "connection not taken over");
+                }
                 if let Some(peer) = dialled {
                     self.dial_failed(peer, &error.to_string().into());
                 }
@@ -62,7 +64,7 @@ impl NetCore {
             }
         };
         let generation = self.next_generation();
-        let slot = self.connections.insert(Connection::new(id, generation, agreed, dialled, from));
+        let slot = self.connections.insert(Connection::new(id, generation, agreed, dialled, from, seat));
         self.by_id.insert(id, slot);
         self.endpoint.counts.new_connection();
         if let Some(peer) = dialled {
@@ -175,7 +177,9 @@ impl NetCore {
             }
             Frame::Error(error) => {
                 let (rule, text, from) = (error.rule, error.text, connection.from);
-                cold_event!(warn, %from, %rule, text, "the other end found an error");
+                if let Some(left_out) = self.may_log(slot) {
+                    cold_event!(warn, %from, %rule, text, left_out, "the other end found an error");
+                }
                 // An error of the connection: it closes it now.
                 if let Some(stream) = error.stream {
                     self.drop_stream(slot, stream, text);
@@ -296,9 +300,11 @@ impl NetCore {
     /// An error about one stream ends that stream; one about the connection is given back.
     fn judge(&mut self, slot: usize, violation: Violation) -> Result<(), Violation> {
         let Scope::Stream(stream) = violation.scope else { return Err(violation) };
+        if let Some(left_out) = self.may_log(slot) {
+            let from = self.connections[slot].from;
+            cold_event!(warn, %from, %violation, left_out, "the other end broke a rule: stream closed");
+        }
         let Some(connection) = self.connections.get_mut(slot) else { return Ok(()) };
-        let from = connection.from;
-        cold_event!(warn, %from, %violation, "the other end broke a rule: stream closed");
         self.endpoint.counts.violated();
         connection.say(&Frame::Error(violation.frame()));
         self.list(slot);
@@ -309,13 +315,14 @@ impl NetCore {
     /// A rule was broken.
     fn violated<T: Transport>(&mut self, slot: usize, violation: Violation, transport: &mut T) {
         let Err(violation) = self.judge(slot, violation) else { return };
+        if let Some(left_out) = self.may_log(slot) {
+            let from = self.connections[slot].from;
+            cold_event!(warn, %from, %violation, left_out, "the other end broke a rule: connection closed");
+        }
         let Some(connection) = self.connections.get_mut(slot) else { return };
-        let (id, from) = (connection.id, connection.from);
-        cold_event!(warn, %from, %violation, "the other end broke a rule: connection closed");
         connection.say(&Frame::Error(violation.frame()));
         self.endpoint.counts.violated();
-        self.last_words(slot, transport);
-        self.lose(id, &violation.to_string(), Close::Orderly, transport);
+        self.part(slot, &violation.to_string(), transport);
     }
 
     /// A stream is over for this side, whatever it is.

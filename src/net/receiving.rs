@@ -5,7 +5,7 @@ use super::peers::Step;
 use super::serving::to_wire;
 use super::timers::Timer;
 use crate::clock::Moment;
-use crate::error::{BindError, Cause};
+use crate::error::Cause;
 use crate::id::RemoteAddress;
 use crate::inbox::{Delivery, Over, Progress};
 use crate::metrics::cold_event;
@@ -53,16 +53,17 @@ impl NetCore {
 
     /// Asks for a channel by a connection.
     pub(super) fn bind(&mut self, token: u32, connection: usize) {
-        let Some(Place::Waiting(mut channel)) = self.channels.remove(&token) else { return };
+        let Some(Place::Waiting(channel)) = self.channels.remove(&token) else { return };
         let Some(live) = self.connections.get_mut(connection) else { return };
         let (window, request) = (channel.window, channel.request);
         let place = self.receiving.vacant_entry();
         let slot = place.key();
         let Some(stream) = live.session.open(1, |_| slot) else {
-            // Not as a lost connection: the gate would ask again at once, and for ever.
-            let error = BindError::TooManyWaiting { waiting: live.session.len() };
-            channel.feeder.push(Delivery::Over(Over::Refused(error)));
-            return;
+            // It has given out all ids that there are, or carries as many streams as it may: another one does.
+            live.is_spent = true;
+            self.peers.spent(channel.peer, connection);
+            self.leave_if_spent(connection);
+            return self.open(channel);
         };
         let descriptor = &channel.descriptor;
         let frame = Frame::Bind(Bind {
@@ -202,6 +203,7 @@ impl NetCore {
                 connection.session.close(receiving.stream);
                 connection.say(&Frame::Close(close));
                 self.list(receiving.connection);
+                self.leave_if_spent(receiving.connection);
             }
         }
     }
@@ -228,6 +230,7 @@ impl NetCore {
         if let Some(connection) = self.connections.get_mut(receiving.connection) {
             connection.session.close(receiving.stream);
         }
+        self.leave_if_spent(receiving.connection);
         self.over(receiving.token, receiving.channel, over);
     }
 
@@ -244,7 +247,9 @@ impl NetCore {
 
     /// The control thread could not reach a peer.
     pub(super) fn dial_failed(&mut self, peer: RemoteAddress, reason: &Arc<str>) {
-        cold_event!(info, %peer, reason = &**reason, "peer not reached");
+        if let Some(left_out) = self.comings.admit(self.now) {
+            cold_event!(info, %peer, reason = &**reason, left_out, "peer not reached");
+        }
         let step = self.peers.failed(peer, self.now);
         self.step(peer, step);
     }

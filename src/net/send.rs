@@ -2,10 +2,11 @@
 
 use super::batch::Gather;
 use super::core::NetCore;
+use super::leaving::SHUTTING_DOWN;
 use super::serving::{Page, Serving, Visit};
 use super::timers::Timer;
 use crate::doorbell::ReadyNode;
-use crate::transport::{Batch, Return, Transport};
+use crate::transport::{Batch, Close, Return, Transport};
 use crate::wire::{Frame, Gone, StreamId};
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,8 +33,13 @@ impl NetCore {
             self.fill(slot, &mut batch);
             match self.connections.get_mut(slot) {
                 Some(connection) if batch.bytes > 0 => {
+                    let (id, is_last) = (connection.id, connection.has_left());
                     connection.is_sending = true;
-                    transport.send(connection.id, batch);
+                    transport.send(id, batch);
+                    if is_last {
+                        let reason = if self.stopping { SHUTTING_DOWN } else { "it takes no more streams" };
+                        self.lose(id, reason, Close::Orderly, transport);
+                    }
                 }
                 Some(connection) if !connection.ready.is_empty() => {
                     self.batches.push(batch);
@@ -82,7 +88,9 @@ impl NetCore {
                 }
             }
             match visit {
-                Visit::More => connection.ready.push_back(stream),
+                // Who leaves visits each once.
+                Visit::More if !connection.is_leaving => connection.ready.push_back(stream),
+                Visit::More => {}
                 Visit::Empty | Visit::Parked => {
                     serving.is_listed = false;
                     serving.is_parked = visit == Visit::Parked || is_owed_priority;
@@ -96,28 +104,20 @@ impl NetCore {
                 }
             }
         }
-        if connection.is_leaving {
+        if connection.has_left() {
             batch.stage(|out| Frame::Goodbye.encode(out, features));
         }
         // Nothing more is looked for before this batch is sent: its completion lists the connection again.
-    }
-
-    /// Hands over what is left to be said before the connection is closed, unless the socket is busy.
-    pub(super) fn last_words<T: Transport>(&mut self, slot: usize, transport: &mut T) {
-        let Some(connection) = self.connections.get_mut(slot) else { return };
-        if connection.is_sending || connection.control.is_empty() {
-            return;
-        }
-        let mut batch = self.batches.pop().unwrap_or_default();
-        batch.stage(|out| out.append(&mut connection.control));
-        connection.is_sending = true;
-        transport.send(connection.id, batch);
     }
 
     /// The stream in this slot may have something.
     pub(super) fn list_stream(&mut self, slot: usize) {
         let Some(serving) = self.serving.get_mut(slot) else { return };
         let Some(connection) = self.connections.get_mut(serving.connection) else { return };
+        // Who leaves has visited everybody a last time, or is about to.
+        if connection.is_leaving {
+            return;
+        }
         if !std::mem::replace(&mut serving.is_listed, true) {
             connection.ready.push_back(serving.stream);
             let connection = serving.connection;

@@ -57,16 +57,30 @@ impl NetCore {
         let request = BindRequest::new(bind.attempt, bind.incarnation).holding(HOLDS);
         let node = serving.node.clone();
         let inbox = Arc::new(Inbox::new(1, node.clone()));
-        match self.manager.bind(&descriptor, request, &node, &inbox) {
-            Ok(BindOutcome::Bound(bound)) => self.granted(slot, bound, bind.limit),
-            Ok(BindOutcome::Waiting(ticket)) => {
-                serving.state = State::Waiting { _ticket: ticket, inbox, limit: bind.limit };
-                let Some(live) = self.connections.get_mut(connection) else { return };
+        let Some(live) = self.connections.get_mut(connection) else { return };
+        // Taken first: a bind that may not wait takes nobody's place in the list.
+        let seat = live.seat.wait();
+        let may_wait = seat.as_ref().map(drop).map_err(|waiting| *waiting);
+        match (self.manager.bind_within(&descriptor, request, &node, &inbox, may_wait), seat) {
+            (Ok(BindOutcome::Bound(bound)), _) => self.granted(slot, bound, bind.limit),
+            (Ok(BindOutcome::Waiting(ticket)), Ok(seat)) => {
+                serving.state = State::Waiting { _ticket: ticket, _seat: seat, inbox, limit: bind.limit };
                 if live.session.answer(stream, Kind::Waiting) {
                     live.say(&Frame::Waiting(Waiting { stream }));
                 }
             }
-            Err(error) => self.refused(slot, error),
+            // Not to be: it was told that it may not wait.
+            (Ok(BindOutcome::Waiting(_)), Err(waiting)) => {
+                self.refused(
+                    slot,
+                    BindError::TooManyWaiting { waiting: usize::try_from(waiting).unwrap_or(usize::MAX) },
+                );
+            }
+            (Err(error), seat) => {
+                let is_full = seat.is_err() && matches!(error, BindError::TooManyWaiting { .. });
+                self.endpoint.counts.over_share(u64::from(is_full));
+                self.refused(slot, error);
+            }
         }
     }
 

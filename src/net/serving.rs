@@ -1,6 +1,7 @@
 //! A stream that this worker serves: from a subpartition to a socket.
 
 use super::batch::{COPY_BYTES_MAX, Gather};
+use super::share::WaitingSeat;
 use crate::doorbell::ReadyNode;
 use crate::error::Cause;
 use crate::id::Attempt;
@@ -39,6 +40,7 @@ pub(super) enum State {
     /// The partition isn't here yet; the answer comes through the inbox.
     Waiting {
         _ticket: Ticket,
+        _seat: WaitingSeat,
         inbox: Arc<Inbox<BindAnswer>>,
         limit: StreamPosition,
     },
@@ -83,6 +85,10 @@ pub(super) struct Page<'a> {
 }
 
 impl Serving {
+    pub(super) fn is_bound(&self) -> bool {
+        matches!(self.state, State::Bound(_))
+    }
+
     pub(super) fn served(&mut self) -> Option<&mut Served> {
         match &mut self.state {
             State::Bound(served) => Some(served),

@@ -15,6 +15,8 @@ pub(super) enum Timer {
     Acknowledge { connection: usize, generation: u64 },
     /// A peer that could not be reached.
     Redial(RemoteAddress),
+    /// The end of a connection's patience for its last words.
+    Part { connection: usize, generation: u64 },
     /// The end of a shutdown's patience.
     Stop,
 }

@@ -12,7 +12,7 @@ use crate::error::{BindError, Cause};
 use crate::id::{Attempt, BindSecret, JobId, PartitionId, RemoteAddress};
 use crate::inbox::Inbox;
 use crate::memory::SegmentPool;
-use crate::metrics::{WorkerCounts, cold_event};
+use crate::metrics::{Lines, WorkerCounts, cold_event};
 use crate::subpartition::{BindRequest, Grant, Refusal, View};
 use crate::sync::{Mutex, lock};
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -45,9 +45,17 @@ pub(crate) struct Manager {
     limits: WaitLimits,
     pub(crate) counts: WorkerCounts,
     registry: Mutex<Registry>,
+    lines: Mutex<BindLines>,
     /// Where other workers reach this one, if they do.
     home: Mutex<Option<Home>>,
     me: Weak<Self>,
+}
+
+/// What may be logged of binds, which other workers ask for as they like: no refusals hide what was granted.
+#[derive(Debug)]
+struct BindLines {
+    granted: Lines,
+    refused: Lines,
 }
 
 #[derive(Debug, Default)]
@@ -100,6 +108,7 @@ impl Manager {
             limits,
             counts: WorkerCounts::default(),
             registry: Mutex::new(Registry::default()),
+            lines: Mutex::new(BindLines { granted: Lines::of_all(), refused: Lines::of_all() }),
             home: Mutex::new(None),
             me: me.clone(),
         })
@@ -183,6 +192,18 @@ impl Manager {
         node: &Arc<ReadyNode>,
         answer: &Arc<Inbox<BindAnswer>>,
     ) -> Result<BindOutcome, BindError> {
+        self.bind_within(descriptor, request, node, answer, Ok(()))
+    }
+
+    /// As [`Manager::bind`]; `may_wait` says how many of the same worker wait already, if it may not wait.
+    pub(crate) fn bind_within(
+        &self,
+        descriptor: &ChannelDescriptor,
+        request: BindRequest,
+        node: &Arc<ReadyNode>,
+        answer: &Arc<Inbox<BindAnswer>>,
+        may_wait: Result<(), u64>,
+    ) -> Result<BindOutcome, BindError> {
         // The clock may be somebody else's: it isn't asked under the lock.
         let since = self.clock.now();
         let mut registry = lock(&self.registry);
@@ -192,6 +213,9 @@ impl Manager {
                 self.bind_at(&partition, descriptor, request, node).map(BindOutcome::Bound)
             }
             Found::NotYet => {
+                may_wait.map_err(|waiting| BindError::TooManyWaiting {
+                    waiting: usize::try_from(waiting).unwrap_or(usize::MAX),
+                })?;
                 let waiting = Waiting {
                     descriptor: descriptor.clone(),
                     request,
@@ -226,14 +250,37 @@ impl Manager {
             Refusal::Released => BindError::Released { cause: partition.closed().unwrap_or(Cause::Released) },
         });
         let (id, index, attempt) = (partition.id, descriptor.subpartition, request.attempt);
-        match &granted {
-            Ok(grant) => {
+        let now = self.clock.now();
+        let line = {
+            let mut lines = lock(&self.lines);
+            if granted.is_ok() { lines.granted.admit(now) } else { lines.refused.admit(now) }
+        };
+        match (&granted, line) {
+            (Ok(grant), Some(left_out)) => {
                 let (epoch, lost) = (grant.epoch, grant.lost.total().records);
-                cold_event!(info, partition = %id, subpartition = index, consumer = %attempt, %epoch, lost, "bound");
+                cold_event!(
+                    info,
+                    partition = %id,
+                    subpartition = index,
+                    consumer = %attempt,
+                    %epoch,
+                    lost,
+                    left_out,
+                    "bound"
+                );
             }
-            Err(refused) => {
-                cold_event!(warn, partition = %id, subpartition = index, consumer = %attempt, %refused, "bind refused");
+            (Err(refused), Some(left_out)) => {
+                cold_event!(
+                    warn,
+                    partition = %id,
+                    subpartition = index,
+                    consumer = %attempt,
+                    %refused,
+                    left_out,
+                    "bind refused"
+                );
             }
+            (_, None) => {}
         }
         let grant = granted?;
         let view = View::new(sub.clone(), node.clone(), &grant);
@@ -326,7 +373,11 @@ impl Manager {
         drop(registry);
         for waiting in expired {
             let waited = now.since(waiting.since);
-            cold_event!(warn, partition = %waiting.descriptor.partition, "a bind waited in vain");
+            let line = lock(&self.lines).refused.admit(now);
+            if let Some(left_out) = line {
+                let partition = waiting.descriptor.partition;
+                cold_event!(warn, %partition, left_out, "a bind waited in vain");
+            }
             let error = BindError::TimedOut {
                 partition: waiting.descriptor.partition,
                 waited_ms: u64::try_from(waited.as_millis()).unwrap_or(u64::MAX),
@@ -416,42 +467,5 @@ impl Registry {
         {
             self.ended_jobs.remove(&oldest);
         }
-    }
-}
-
-impl Partition {
-    /// Whether the descriptor is meant for this attempt of the partition, and fits it.
-    fn admit(&self, descriptor: &ChannelDescriptor) -> Result<(), BindError> {
-        if !self.knows(descriptor.secret) {
-            return Err(BindError::NotFound { partition: self.id });
-        }
-        if self.attempt > descriptor.producer_attempt {
-            return Err(BindError::StaleProducer {
-                presented: descriptor.producer_attempt,
-                current: self.attempt,
-            });
-        }
-        if !self.secret.matches(descriptor.secret) {
-            return Err(BindError::NotFound { partition: self.id });
-        }
-        let differ = |what, partition: String, descriptor: String| {
-            Err(BindError::Layout { what, partition, descriptor })
-        };
-        if self.config.record_layout() != descriptor.layout {
-            return differ(
-                "record layout",
-                format!("{:?}", self.config.record_layout()),
-                format!("{:?}", descriptor.layout),
-            );
-        }
-        let count = self.config.subpartition_count();
-        if descriptor.subpartition >= count {
-            return differ(
-                "number of subpartitions",
-                count.to_string(),
-                format!("to have number {}", descriptor.subpartition),
-            );
-        }
-        Ok(())
     }
 }

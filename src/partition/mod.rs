@@ -11,6 +11,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod admission;
 mod config;
 mod descriptor;
 mod manager;

@@ -31,6 +31,9 @@ pub(crate) enum OpenError {
     /// There is no network thread, and the thread that asks turns no reactor.
     #[error("there is no network thread, and this thread turns no reactor")]
     NoEndpoint,
+    /// The network thread whose node the channel has is gone: with another node it may succeed.
+    #[error("the network thread has just ended")]
+    Moved,
     /// The network is shutting down.
     #[error("the network is shutting down")]
     Shutdown,

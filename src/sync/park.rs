@@ -66,8 +66,8 @@ impl Parker {
     pub(crate) fn park(&self, timeout: Option<Duration>) {
         debug_assert!(self.is_current());
         #[cfg(not(loom))]
-        if self.turn.is_some() {
-            return turned::turn(timeout);
+        if self.turn.is_some() && turned::turn(timeout) {
+            return;
         }
         #[cfg(not(loom))]
         turned::PARKS.fetch_add(1, super::Ordering::Relaxed); // Relaxed: a statistic
@@ -137,18 +137,18 @@ mod turned {
         Some((NUMBER.get(), turn.waker()))
     }
 
-    pub(super) fn turn(timeout: Option<Duration>) {
+    /// False if there is none (any more).
+    pub(super) fn turn(timeout: Option<Duration>) -> bool {
         // Not borrowed meanwhile: a turn may wake, and a waker may ask.
-        if let Some(turn) = TURN.with_borrow(Clone::clone) {
-            turn.turn(timeout);
-        }
+        let turn = TURN.with_borrow(Clone::clone);
+        turn.inspect(|turn| turn.turn(timeout)).is_some()
     }
 
     /// Sends what this thread has published, if it turns a reactor; never waits.
     #[inline]
     pub(crate) fn turn_now() {
         if NUMBER.get() != 0 {
-            turn(Some(Duration::ZERO));
+            let _is_there = turn(Some(Duration::ZERO));
         }
     }
 }

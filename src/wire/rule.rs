@@ -67,9 +67,11 @@ impl Rule {
     pub(crate) const HEARTBEAT: Self = Self(26);
     /// Answers are read.
     pub(crate) const UNREAD: Self = Self(27);
+    /// A worker holds no more of another than that one lets each hold.
+    pub(crate) const SHARE: Self = Self(28);
     /// The newest.
     #[cfg(all(test, not(loom)))]
-    pub(crate) const LAST: Self = Self::UNREAD;
+    pub(crate) const LAST: Self = Self::SHARE;
 }
 
 impl fmt::Display for Rule {

@@ -22,6 +22,10 @@
 //!
 //!   A refusal counts only behind the end of a connection: alone it never accuses a peer that is being heard.
 //!   The worker that knows no address waits to be connected to again; silence decides there too.
+//! - **Without a control connection there is no liveness.** A worker that has data connections alone, since its control
+//!   connection never came or has ended, is silent from its first handshake, or from the last it was heard on a control
+//!   connection: it is dead after `dead_after`, and its data connections end. Further data connections are no sign of
+//!   life; the silence of a data connection alone is none of death.
 //! - A GOODBYE is the peer's own word that it ends.
 
 use crate::clock::Moment;

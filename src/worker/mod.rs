@@ -22,7 +22,6 @@ use crate::gate::{GateConfig, InputGate};
 use crate::id::{Attempt, BindSecret, JobId, PartitionId};
 use crate::memory::{Census, MemoryConfig, MemoryError, SegmentPool};
 use crate::metrics::cold_event;
-use crate::net;
 use crate::partition::{CreateError, Home, Manager, Network, PartitionConfig, WaitLimits};
 use crate::sync::{Mutex, lock, parks};
 use crate::transport::TransportError;
@@ -167,7 +166,8 @@ impl Worker {
             None => BindSecret::random()
                 .map_err(|error| CreateError::Config { what: format!("no random secret: {error}") })?,
         };
-        let endpoint = net::own_endpoint().map(|endpoint| endpoint.number());
+        let own = self.0.threads.as_ref().and_then(|threads| threads.network().own());
+        let endpoint = own.map(|endpoint| endpoint.number());
         let parts = self.0.manager.create_at(partition, attempt, config, secret, endpoint)?;
         Ok(RecordWriter::new(parts, self.0.manager.clock().clone()))
     }
@@ -189,8 +189,8 @@ impl Worker {
         let (Some(control), Some(threads)) = (&self.0.network, &self.0.threads) else {
             return Err(StartError::NoNetwork);
         };
-        let (turned, endpoints) = threads.reactor(&self.0.manager, control)?;
-        Ok(Reactor::new(turned, endpoints, control.endpoints().clone()))
+        let turned = threads.reactor(&self.0.manager, control)?;
+        Ok(Reactor::new(turned, control.endpoints().clone()))
     }
 
     /// Ends an attempt of a partition at once. False if it isn't here.

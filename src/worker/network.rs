@@ -1,5 +1,6 @@
 //! The settings of a worker's network, and what doesn't fit together in them.
 
+use crate::net::ShareLimits;
 use crate::wire::Token;
 use crate::worker::StartError;
 use crate::worker::liveness::Periods;
@@ -21,6 +22,7 @@ pub(super) struct NetworkSettings {
     pub(super) handshake_timeout: Duration,
     pub(super) handshakes_max: usize,
     pub(super) peers_max: usize,
+    pub(super) share: ShareLimits,
     pub(super) dead_after: Duration,
     pub(super) heartbeat_interval: Option<Duration>,
 }
@@ -35,6 +37,7 @@ pub(super) struct Network {
     pub(super) handshake_timeout: Duration,
     pub(super) handshakes_max: usize,
     pub(super) peers_max: usize,
+    pub(super) share: ShareLimits,
     pub(super) periods: Periods,
 }
 
@@ -48,6 +51,7 @@ impl Default for NetworkSettings {
             handshake_timeout: HANDSHAKE_TIMEOUT,
             handshakes_max: HANDSHAKES_MAX,
             peers_max: PEERS_MAX,
+            share: ShareLimits::default(),
             dead_after: DEAD_AFTER,
             heartbeat_interval: None,
         }
@@ -86,6 +90,9 @@ impl NetworkSettings {
         if self.handshakes_max == 0 || self.peers_max == 0 {
             return refuse("`handshakes_max` and `peers_max` are at least 1");
         }
+        if self.share.connections == 0 || self.share.binds_waiting == 0 {
+            return refuse("`connections_per_peer_max` and `binds_waiting_per_peer_max` are at least 1");
+        }
         let interval = self.heartbeat_interval.unwrap_or(self.dead_after / 4);
         let Some(periods) = Periods::new(self.dead_after, interval) else {
             return refuse("`heartbeat_interval` is at least 1 ms and at most half of `dead_after`");
@@ -97,6 +104,7 @@ impl NetworkSettings {
             handshake_timeout: self.handshake_timeout,
             handshakes_max: self.handshakes_max,
             peers_max: self.peers_max,
+            share: self.share,
             periods,
         }))
     }

@@ -1,13 +1,10 @@
 //! The handle of a reactor that a task's thread turns.
 
 use super::control::Endpoints as Ports;
-use crate::net::{Command, Endpoints, Turned};
+use crate::net::Turned;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
-
-/// How long a reactor that is dropped may take to say its last words.
-const LAST_WORDS: Duration = Duration::from_millis(10);
 
 /// Turns the sockets of the calling thread's tasks: made by [`Worker::reactor`](crate::Worker::reactor), not `Send`.
 ///
@@ -19,17 +16,17 @@ const LAST_WORDS: Duration = Duration::from_millis(10);
 /// read its last end and goes on to something else turns once more or drops the reactor, or a producer that waits in
 /// [`finish`](crate::RecordWriter::finish) waits for it.
 ///
-/// Dropping it closes its channels in order and its connections.
+/// Dropping it closes its channels in order and its connections: at once, or, if it is dropped by what its own turn
+/// has woken, at the end of that turn.
 #[derive(Debug)]
 pub struct Reactor {
     turned: Turned,
-    endpoints: Arc<Endpoints>,
     ports: Arc<Ports>,
 }
 
 impl Reactor {
-    pub(super) fn new(turned: Turned, endpoints: Arc<Endpoints>, ports: Arc<Ports>) -> Self {
-        Self { turned, endpoints, ports }
+    pub(super) fn new(turned: Turned, ports: Arc<Ports>) -> Self {
+        Self { turned, ports }
     }
 
     /// Sends what there is to send, receives what has come, and waits for more until something comes or `timeout`
@@ -50,12 +47,7 @@ impl Reactor {
 
 impl Drop for Reactor {
     fn drop(&mut self) {
-        let endpoint = self.turned.endpoint();
-        self.ports.remove(endpoint.number());
-        if endpoint.send(Command::Stop(LAST_WORDS)).is_ok() {
-            // Ends by itself: after `LAST_WORDS` at the latest, or when the transport fails.
-            while let Ok(true) = self.turned.turn(Some(LAST_WORDS)) {}
-        }
-        self.endpoints.forget(endpoint);
+        // Nothing comes to it any more. The rest is done by the end of what it holds.
+        self.ports.remove(self.turned.endpoint().number());
     }
 }

@@ -125,6 +125,26 @@ impl WorkerBuilder {
         self
     }
 
+    /// How many data connections one other worker may have here, over all network threads and reactors; more are
+    /// turned away. At least 1. Default: 512.
+    ///
+    /// It has one for each pair of a network thread or reactor there that reads and one here that serves it. Each
+    /// costs a descriptor and, while something is under way, up to 1 MiB.
+    #[must_use]
+    pub fn connections_per_peer_max(mut self, most: u32) -> Self {
+        self.network.share.connections = u64::from(most);
+        self
+    }
+
+    /// How many binds of one other worker may wait for partitions at a time, of all that
+    /// [`binds_waiting_max`](Self::binds_waiting_max) allows; more are refused with
+    /// [`BindError::TooManyWaiting`](crate::BindError::TooManyWaiting). At least 1. Default: 2,500.
+    #[must_use]
+    pub fn binds_waiting_per_peer_max(mut self, most: u32) -> Self {
+        self.network.share.binds_waiting = u64::from(most);
+        self
+    }
+
     /// How long another worker may be silent until it counts as dead and its connections are ended. At least
     /// twice the heartbeat interval. Default: 5 s.
     ///

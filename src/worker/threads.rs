@@ -1,7 +1,7 @@
 //! The network threads of a worker: started, told by the control thread, ended.
 
 use super::StartError;
-use super::control::{Adopted, ControlHandle, DialError, DialQueue, EndpointPort, News};
+use super::control::{Adopted, ControlHandle, DialError, DialQueue, EndpointPort, Endpoints as Ports, News};
 use crate::id::RemoteAddress;
 use crate::memory::ReceivePool;
 use crate::metrics::cold_event;
@@ -122,18 +122,24 @@ impl Threads {
         &self,
         manager: &Arc<Manager>,
         control: &ControlHandle,
-    ) -> Result<(Turned, Arc<Endpoints>), StartError> {
+    ) -> Result<Turned, StartError> {
         let (core, options, endpoint) = self.core(manager, control)?;
         let number = endpoint.number();
         let made = transport::open(self.settings.io, options).map_err(StartError::from);
         let turned = made.and_then(|(transport, opened)| {
             endpoint.counts.set_io(matches!(opened, Opened::Uring(_)));
-            Turned::new(core, transport, endpoint.clone()).ok_or(StartError::HasReactor)
+            let (endpoints, ports, gone) =
+                (self.endpoints.clone(), control.endpoints().clone(), endpoint.clone());
+            let gone = Box::new(move || {
+                ports.remove(gone.number());
+                endpoints.forget(&gone);
+            });
+            Turned::new(core, transport, endpoint.clone(), gone).ok_or(StartError::HasReactor)
         });
         match turned {
             Ok(turned) => {
                 self.endpoints.count(&endpoint);
-                Ok((turned, self.endpoints.clone()))
+                Ok(turned)
             }
             Err(error) => {
                 control.endpoints().remove(number);
@@ -148,7 +154,12 @@ impl Threads {
         let opened = Arc::new(Queue::new(1));
         let (ready, starter) = (opened.clone(), thread::current());
         let builder = thread::Builder::new().name(format!("pirn-net-{number}"));
-        let thread = builder.spawn(move || run(core, io, options, &ready, &starter));
+        let post = Post {
+            endpoint: endpoint.clone(),
+            endpoints: self.endpoints.clone(),
+            ports: control.endpoints().clone(),
+        };
+        let thread = builder.spawn(move || run(core, io, options, &ready, &starter, &post));
         let thread = match thread {
             Ok(thread) => thread,
             Err(error) => {
@@ -199,6 +210,27 @@ impl Threads {
     }
 }
 
+/// A network thread's place among the others, left when the thread ends, however it does.
+#[derive(Debug)]
+struct Post {
+    endpoint: Arc<Endpoint>,
+    endpoints: Arc<Endpoints>,
+    ports: Arc<Ports>,
+}
+
+impl Drop for Post {
+    fn drop(&mut self) {
+        self.endpoints.forget(&self.endpoint);
+        // Descriptors name it: who comes for what it served is served by another.
+        let heir = self.endpoints.any().map(|heir| heir.number());
+        self.ports.pass_on(self.endpoint.number(), heir);
+        if thread::panicking() {
+            let endpoint = self.endpoint.number();
+            cold_event!(error, endpoint, heir, "a network thread panicked: others go on for it");
+        }
+    }
+}
+
 /// The transport is made by the thread that uses it: a ring belongs to its maker.
 fn run(
     core: NetCore,
@@ -206,6 +238,7 @@ fn run(
     options: UringOptions,
     opened: &Queue<Result<(), transport::TransportError>>,
     starter: &thread::Thread,
+    _post: &Post,
 ) {
     let (transport, answer) = match transport::open(io, options) {
         Ok((transport, opened)) => {
@@ -230,17 +263,14 @@ impl EndpointPort for Port {
     fn tell(&self, news: News) -> Result<(), News> {
         let command = match news {
             News::Adopt(adopted) => {
-                let Adopted { socket, agreed, peer, dialled } = *adopted;
-                Command::Adopt(Box::new(net::Adopted { socket, agreed, dialled, from: peer }))
+                let Adopted { socket, agreed, peer, dialled, seat } = *adopted;
+                Command::Adopt(Box::new(net::Adopted { socket, agreed, dialled, from: peer, seat }))
             }
             News::DialFailed { peer, error } => {
                 Command::DialFailed { peer, reason: error.to_string().into() }
             }
-            News::ControlLost(worker) => {
-                // Nothing is held back for a data connection that was lost: its channels have been told.
-                cold_event!(debug, worker = %worker, "no control connection");
-                return Ok(());
-            }
+            // Nothing is held back for a data connection that was lost: its channels have been told.
+            News::ControlLost(_) => return Ok(()),
             News::PeerDead(worker, reason) => Command::PeerDead(worker, reason),
         };
         match self.0.send(command) {
@@ -248,15 +278,16 @@ impl EndpointPort for Port {
             // It has ended.
             Err(_) if self.0.is_closed() => Ok(()),
             Err(Command::Adopt(adopted)) => {
-                let net::Adopted { socket, agreed, dialled, from } = *adopted;
-                Err(News::Adopt(Box::new(Adopted { socket, agreed, peer: from, dialled })))
+                let net::Adopted { socket, agreed, dialled, from, seat } = *adopted;
+                Err(News::Adopt(Box::new(Adopted { socket, agreed, peer: from, dialled, seat })))
             }
             Err(Command::DialFailed { peer, reason }) => {
                 let error = DialError::Io(std::io::Error::other(String::from(&*reason)));
                 Err(News::DialFailed { peer, error })
             }
             Err(Command::PeerDead(worker, reason)) => Err(News::PeerDead(worker, reason)),
-            Err(Command::Open(_) | Command::Stop(_)) => Ok(()),
+            // Those aren't sent here.
+            Err(_) => Ok(()),
         }
     }
 }

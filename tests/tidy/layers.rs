@@ -44,6 +44,7 @@ const SIBLINGS: &[(&str, &str)] = &[
     ("error", "id"),
     ("config", "error"),
     ("config", "id"),
+    ("metrics", "clock"),
     ("metrics", "id"),
     ("metrics", "sync"),
     ("clock", "sync"),

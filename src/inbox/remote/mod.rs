@@ -140,6 +140,8 @@ pub(crate) enum Over {
     Gone(Cause),
     /// The connection is gone, or was never made.
     Lost(Cause),
+    /// Whoever fed the channel has ended without a word.
+    Left,
 }
 
 /// What the two sides share; see the module's text.

@@ -225,7 +225,7 @@ impl RemoteReader {
                 self.tell(if more { Ring::Now } else { Ring::IfQuiet });
                 return Some(Next::Empty);
             }
-            Popped::Closed => Delivery::Over(Over::Gone(Cause::Shutdown)),
+            Popped::Closed => Delivery::Over(Over::Left),
         };
         self.told.taken += 1;
         match delivery {

@@ -5,7 +5,7 @@ use super::*;
 const PAGE: &str = include_str!("../../../docs/PROTOCOL.md");
 
 /// Where the tests of rules stand.
-const TESTS: [&str; 8] = [
+const TESTS: [&str; 10] = [
     include_str!("handshake.rs"),
     include_str!("incoming.rs"),
     include_str!("outgoing.rs"),
@@ -13,6 +13,8 @@ const TESTS: [&str; 8] = [
     include_str!("simulation/mod.rs"),
     include_str!("../../wire/tests/hostile.rs"),
     include_str!("../../wire/tests/round_trip.rs"),
+    include_str!("../../net/tests/share.rs"),
+    include_str!("../../worker/control/tests/garbage.rs"),
     include_str!("../../worker/tests/hostile/unread.rs"),
 ];
 

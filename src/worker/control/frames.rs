@@ -3,7 +3,6 @@
 //! Reading exactly one frame is what makes a socket fit to be handed over: whatever comes behind the handshake stays
 //! in the kernel, for who reads there next.
 
-use crate::metrics::cold_event;
 use crate::wire::{self, CRC_BYTES, HEADER_BYTES, Limits, MESSAGE_BYTES_MAX, WireError};
 use mio::net::TcpStream;
 use std::io::{self, ErrorKind, Read, Write};
@@ -135,10 +134,9 @@ impl FrameStream {
     pub(super) fn close(mut self) {
         // The end of the stream goes ahead of the reset that the kernel sends where bytes were left unread: the
         // other end reads what was said, and then the end. What can't be said any more isn't.
-        if self.flush().is_ok_and(|all| all)
-            && let Err(error) = self.stream.shutdown(Shutdown::Write)
-        {
-            cold_event!(debug, error = %error, "closed by the peer first");
+        if self.flush().is_ok_and(|all| all) {
+            // It fails where the peer was first, to whom nothing can be said then.
+            drop(self.stream.shutdown(Shutdown::Write));
         }
     }
 }

@@ -2,10 +2,11 @@
 
 use super::frames::{FRAME_BYTES_MAX, FrameStream};
 use super::port::{DialError, DialRequest};
-use super::session::{Admission, Half};
+use super::session::{Admission, Half, name};
 use crate::clock::Moment;
 use crate::id::WorkerId;
 use crate::protocol::Agreed;
+use crate::wire::Rule;
 use mio::net::TcpStream;
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
@@ -58,6 +59,14 @@ pub(super) enum Failure {
 }
 
 impl Failure {
+    /// The rule that the other side is told.
+    pub(super) fn named(&self) -> Rule {
+        match self {
+            Self::Refused { rule, .. } if *rule == name(Rule::SHARE) => Rule::SHARE,
+            _ => Rule::NONE,
+        }
+    }
+
     /// The rule by which it is counted.
     pub(super) fn rule(&self, origin: &Origin) -> &'static str {
         match (self, origin) {

@@ -56,7 +56,9 @@ impl Control {
         }
         drop(link);
         let Some(unlinked) = self.peers.unlinked(&self.observer, worker, token, now) else { return };
-        cold_event!(info, worker = %worker, end = %end, "control connection ended");
+        if let Some(left_out) = self.lines.admit(now) {
+            cold_event!(info, worker = %worker, end = %end, left_out, "control connection ended");
+        }
         if unlinked.last {
             self.tell_all(now, || News::ControlLost(worker));
         }
@@ -77,13 +79,17 @@ impl Control {
             let Some(again) = self.peers.judge(&self.observer, worker) else { return };
             look.standing = again.standing;
         }
-        match (look.before, look.standing) {
-            (_, Standing::Dead) => return self.dead(worker, "silent for longer than dead_after", now),
-            (Standing::Alive, Standing::Suspect) => {
-                cold_event!(warn, worker = %worker, "suspect: unusually silent")
+        if look.standing == Standing::Dead {
+            return self.dead(worker, "silent for longer than dead_after", now);
+        }
+        if look.before != look.standing
+            && let Some(left_out) = self.lines.admit(now)
+        {
+            if look.standing == Standing::Suspect {
+                cold_event!(warn, worker = %worker, left_out, "suspect: unusually silent");
+            } else {
+                cold_event!(info, worker = %worker, left_out, "heard again");
             }
-            (Standing::Suspect, Standing::Alive) => cold_event!(info, worker = %worker, "heard again"),
-            _ => {}
         }
         self.ping(worker, now);
         let due = now.plus(self.network.periods.interval());
@@ -113,7 +119,9 @@ impl Control {
         }
         lock(&self.shared.peers).remove(&worker);
         let silent = now.since(peer.last_heard());
-        cold_event!(warn, worker = %worker, reason = reason, silent = ?silent, "peer is gone");
+        if let Some(left_out) = self.lines.admit(now) {
+            cold_event!(warn, worker = %worker, reason = reason, silent = ?silent, left_out, "peer is gone");
+        }
         self.shared.peers_gone.fetch_add(1, Ordering::Relaxed); // Relaxed: a statistic
         self.tell_all(now, || News::PeerDead(worker, reason));
     }

@@ -3,7 +3,7 @@
 use super::handshake::{Failure, Handshake, Origin};
 use super::link::Link;
 use super::port::{Adopted, News};
-use super::session::too_many;
+use super::session::{too_many, too_many_connections};
 use super::turn::hand_over;
 use super::{Control, Timer, Token};
 use crate::clock::Moment;
@@ -20,7 +20,7 @@ impl Control {
         let worker = agreed.peer_worker;
         let (origin, peer) = (handshake.origin, handshake.peer);
         if worker != self.identity.worker() {
-            match self.peers.met(&self.observer, worker, now) {
+            match self.peers.met(&self.observer, worker, agreed.purpose, now) {
                 Ok(false) => {}
                 Ok(true) => {
                     let due = now.plus(self.network.periods.interval());
@@ -55,10 +55,17 @@ impl Control {
             let text = format!("endpoint {endpoint} is gone");
             return self.shared.journal.note(now, "unknown endpoint", &peer, &text);
         }
+        let share = self.peers.share(worker);
+        let seat = if dialled.is_some() { Ok(share.own_seat()) } else { share.seat() };
+        let seat = match seat {
+            Ok(seat) => seat,
+            // Others were welcomed at the same time; the end of the connection tells it.
+            Err(held) => return self.came_to_nothing(origin, peer, too_many_connections(held), now),
+        };
         match hand_over(self.poll.registry(), handshake.frames.into_stream()) {
             Ok(socket) => {
                 self.shared.handed_over.fetch_add(1, Ordering::Relaxed); // Relaxed: a statistic
-                let adopted = Adopted { socket, agreed, peer, dialled };
+                let adopted = Adopted { socket, agreed, peer, dialled, seat };
                 self.tell(endpoint, News::Adopt(Box::new(adopted)), now);
             }
             Err(error) => return self.came_to_nothing(origin, peer, Failure::Io(error), now),
@@ -97,9 +104,11 @@ impl Control {
     ) {
         let made = !matches!(handshake.origin, Origin::Accepted);
         let mut link = Link::new(handshake.frames, worker, handshake.peer, features);
-        if let Err(error) = link.frames.stream().set_nodelay(true) {
+        if let Err(error) = link.frames.stream().set_nodelay(true)
+            && let Some(left_out) = self.lines.admit(now)
+        {
             // The socket is broken, which its next use tells with consequences; heartbeats would do without.
-            cold_event!(debug, worker = %worker, error = %error, "no TCP_NODELAY");
+            cold_event!(debug, worker = %worker, error = %error, left_out, "no TCP_NODELAY");
         }
         if worker == self.identity.worker() {
             // A worker needs no heartbeats from itself.
@@ -110,7 +119,9 @@ impl Control {
             self.links.remove(&replaced);
         }
         self.links.insert(token, link);
-        cold_event!(debug, worker = %worker, made = made, "control connection");
+        if let Some(left_out) = self.lines.admit(now) {
+            cold_event!(debug, worker = %worker, made = made, left_out, "control connection");
+        }
         // What came right behind the handshake has had its edge already.
         self.link_turn(token, now);
         self.ping(worker, now);

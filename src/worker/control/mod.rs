@@ -41,7 +41,7 @@ pub(crate) use port::{Adopted, DialError, DialQueue, EndpointPort, Endpoints, Ne
 
 use crate::clock::{Clock, Moment};
 use crate::id::WorkerId;
-use crate::metrics::cold_event;
+use crate::metrics::{Lines, cold_event};
 use crate::sync::{AtomicU64, Mutex, Ordering, lock};
 use crate::transport::Io;
 use crate::worker::clock::WorkerClock;
@@ -132,6 +132,8 @@ struct Control {
     shared: Arc<Shared>,
     endpoints: Arc<Endpoints>,
     untold: Untold,
+    /// What may be logged of what other workers do.
+    lines: Lines,
     dials: DialQueue,
 }
 
@@ -197,12 +199,13 @@ pub(super) fn start(
         outbound: 0,
         links: HashMap::new(),
         unread: Vec::new(),
-        peers: Peers::new(network.peers_max),
+        peers: Peers::new(network.peers_max, network.share),
         timers: BTreeSet::new(),
         next: FIRST,
         shared: shared.clone(),
         endpoints: endpoints.clone(),
         untold: Untold::new(),
+        lines: Lines::of_all(),
         dials: dials.clone(),
         network,
     };

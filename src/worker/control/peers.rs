@@ -15,14 +15,20 @@
 use super::Token;
 use crate::clock::Moment;
 use crate::id::WorkerId;
+use crate::net::{Share, ShareLimits};
+use crate::wire::Purpose;
 use crate::worker::liveness::{Found, Observer, Pulse, Standing, Verdict};
 use std::collections::HashMap;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 #[derive(Debug)]
 pub(super) struct Peers {
     most: usize,
+    limits: ShareLimits,
+    /// Of this worker itself.
+    own: Arc<Share>,
     rows: HashMap<WorkerId, Peer>,
 }
 
@@ -44,6 +50,7 @@ pub(super) struct Peer {
     /// When it is looked after next.
     pub(super) due: Moment,
     pub(super) round_trip: Option<Duration>,
+    share: Arc<Share>,
 }
 
 /// The table is full.
@@ -67,8 +74,13 @@ pub(super) struct Look {
 }
 
 impl Peers {
-    pub(super) fn new(most: usize) -> Self {
-        Self { most, rows: HashMap::new() }
+    pub(super) fn new(most: usize, limits: ShareLimits) -> Self {
+        Self { most, limits, own: Share::new(limits), rows: HashMap::new() }
+    }
+
+    /// What a worker holds of this one; one that isn't known is this worker itself.
+    pub(super) fn share(&self, worker: WorkerId) -> &Arc<Share> {
+        self.rows.get(&worker).map_or(&self.own, |peer| &peer.share)
     }
 
     pub(super) fn len(&self) -> usize {
@@ -88,9 +100,20 @@ impl Peers {
     }
 
     /// A handshake with this worker was finished. True if it wasn't known.
-    pub(super) fn met(&mut self, observer: &Observer, worker: WorkerId, now: Moment) -> Result<bool, Full> {
+    ///
+    /// That of a data connection is no sign of life of one that is known: its liveness is its control connection's,
+    /// or data connections that follow each other would keep older ones that are dead.
+    pub(super) fn met(
+        &mut self,
+        observer: &Observer,
+        worker: WorkerId,
+        purpose: Purpose,
+        now: Moment,
+    ) -> Result<bool, Full> {
         if let Some(peer) = self.rows.get_mut(&worker) {
-            peer.pulse.heard(now);
+            if purpose == Purpose::Control {
+                peer.pulse.heard(now);
+            }
             return Ok(false);
         }
         if self.rows.len() >= self.most {
@@ -107,6 +130,7 @@ impl Peers {
             linked: Moment::default(),
             due: now.plus(observer.periods().interval()),
             round_trip: None,
+            share: Share::new(self.limits),
         };
         self.rows.insert(worker, peer);
         Ok(true)

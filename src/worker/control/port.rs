@@ -4,6 +4,7 @@
 //! [`DialQueue`], and gets what came of it, and whatever other workers connect, through its [`EndpointPort`].
 
 use crate::id::{RemoteAddress, WorkerId};
+use crate::net::Seat;
 use crate::protocol::Agreed;
 use crate::sync::{Mutex, Queue, lock};
 use crate::worker::clock::WorkerClock;
@@ -35,7 +36,7 @@ pub(crate) enum News {
     DialFailed { peer: RemoteAddress, error: DialError },
     /// The last control connection with this worker ended without a goodbye. It isn't dead yet; whatever is held
     /// back for a data connection that was lost at the same time need not be held any longer.
-    ControlLost(WorkerId),
+    ControlLost(#[allow(dead_code, reason = "tests ask who")] WorkerId),
     /// The worker is dead, for this reason: its connections are to be ended at once.
     PeerDead(WorkerId, &'static str),
 }
@@ -50,6 +51,8 @@ pub(crate) struct Adopted {
     pub(crate) peer: SocketAddr,
     /// What was dialled; none of a connection that the other worker made.
     pub(crate) dialled: Option<RemoteAddress>,
+    /// Its place among what the other worker may have.
+    pub(crate) seat: Seat,
 }
 
 /// Why a dial came to nothing. Nobody tries again by himself.
@@ -136,6 +139,22 @@ impl Endpoints {
     pub(crate) fn remove(&self, number: u16) {
         let removed = lock(&self.0).ports.remove(&number);
         drop(removed);
+    }
+
+    /// An endpoint has ended by itself: whoever names it, or another one that it had taken over, gets `heir` from
+    /// now on, or learns that there is none.
+    pub(crate) fn pass_on(&self, number: u16, heir: Option<u16>) {
+        let mut numbered = lock(&self.0);
+        let ports = &mut numbered.ports;
+        let Some(gone) = ports.get(&number).cloned() else { return };
+        let heir = heir.and_then(|heir| ports.get(&heir).cloned()).filter(|heir| !Arc::ptr_eq(heir, &gone));
+        match heir {
+            Some(heir) => ports
+                .values_mut()
+                .filter(|port| Arc::ptr_eq(port, &gone))
+                .for_each(|port| *port = heir.clone()),
+            None => ports.retain(|_, port| !Arc::ptr_eq(port, &gone)),
+        }
     }
 
     pub(super) fn get(&self, number: u16) -> Option<Arc<dyn EndpointPort>> {

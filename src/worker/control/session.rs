@@ -84,7 +84,8 @@ impl Half {
                 // Only now it is known who asks. The welcome isn't on its way yet: this is sent instead.
                 if let Some(Err(failure)) = agreed.as_ref().map(|agreed| admission.has_room(agreed)) {
                     answer.clear();
-                    let reject = Reject { rule: Rule::NONE, text: &failure.to_string() };
+                    let rule = failure.named();
+                    let reject = Reject { rule, text: &failure.to_string() };
                     Frame::Reject(reject).encode(answer, Features::NONE);
                     return Err(failure);
                 }
@@ -100,10 +101,16 @@ impl Admission<'_> {
     }
 
     fn has_room(&self, agreed: &Agreed) -> Result<(), Failure> {
-        if agreed.peer_worker == self.own || self.peers.has_room_for(agreed.peer_worker) {
-            return Ok(());
+        if agreed.peer_worker != self.own && !self.peers.has_room_for(agreed.peer_worker) {
+            return Err(too_many(self.peers));
         }
-        Err(too_many(self.peers))
+        // One that isn't known has none yet.
+        let is_known = agreed.peer_worker == self.own || self.peers.get(agreed.peer_worker).is_some();
+        let full = self.peers.share(agreed.peer_worker).is_full();
+        match full.filter(|_| agreed.purpose == Purpose::Data && is_known) {
+            Some(held) => Err(too_many_connections(held)),
+            None => Ok(()),
+        }
     }
 }
 
@@ -111,6 +118,12 @@ impl Admission<'_> {
 pub(super) fn too_many(peers: &Peers) -> Failure {
     let text = format!("{} other workers are known already; raise `peers_max`", peers.len());
     Failure::Refused { rule: "too many peers", text }
+}
+
+/// The worker has as many data connections as it may have.
+pub(super) fn too_many_connections(held: u64) -> Failure {
+    let text = format!("{held} data connections of this worker are here; raise `connections_per_peer_max`");
+    Failure::Refused { rule: name(Rule::SHARE), text }
 }
 
 impl From<Rejection> for Failure {
@@ -123,7 +136,7 @@ impl From<Rejection> for Failure {
 }
 
 /// Under which name a rule's refusals are counted.
-const fn name(rule: Rule) -> &'static str {
+pub(super) const fn name(rule: Rule) -> &'static str {
     match rule {
         Rule::LENGTH => "P-1 length",
         Rule::KIND => "P-2 kind",
@@ -134,6 +147,7 @@ const fn name(rule: Rule) -> &'static str {
         Rule::TOKEN => "P-7 token",
         Rule::FEATURES => "P-8 features",
         Rule::ENDPOINT => "P-9 endpoint",
+        Rule::SHARE => "P-28 share",
         _ => "another rule",
     }
 }

@@ -79,6 +79,12 @@ fn remote(index: u32, attempt: u32) -> ChannelDescriptor {
     }
 }
 
+/// Whoever read it ended without a word.
+fn left() -> Cause {
+    let reason = "the network thread that read it has ended";
+    Cause::ConnectionLost { peer: peer(), reason: reason.into() }
+}
+
 fn lost() -> Cause {
     Cause::ConnectionLost { peer: peer(), reason: "reset".into() }
 }

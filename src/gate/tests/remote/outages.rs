@@ -30,8 +30,11 @@ fn a_network_that_takes_no_channel_is_told_of() {
     assert!(all.gate.retry_bind(0).unwrap());
     assert_eq!(all.drain(), []);
     drop(all.network.opened().feeder);
-    assert_eq!(all.drain(), [Got::Unavailable(0, Cause::Shutdown)], "the network is gone");
+    assert_eq!(all.drain(), [Got::Unavailable(0, left())], "who was to read it is gone");
+    let again = all.network.opened().feeder;
     *lock(&all.network.refusal) = Some(OpenError::Shutdown);
+    drop(again);
+    assert_eq!(all.drain(), [Got::Unavailable(0, Cause::Shutdown)], "and nobody else is there");
     all.gate.update_channel(0, remote(0, 2)).unwrap();
     assert_eq!(all.drain(), [Got::Unavailable(0, Cause::Shutdown)]);
     all.end();

@@ -238,7 +238,8 @@ fn a_task_is_woken_for_everything_that_comes() {
     bound(&mut feeder, 2);
     expect(&mut all, &[Got::Available(0, 1)]);
     drop(feeder);
-    expect(&mut all, &[Got::Unavailable(0, Cause::Shutdown)]);
+    expect(&mut all, &[Got::Unavailable(0, left())]);
+    drop(all.network.opened());
     all.end();
 }
 

@@ -204,7 +204,7 @@ fn what_ends_a_channel_comes_behind_what_was_fed() {
     feeder.push(data(&encoded(b"whole")));
     drop(feeder);
     assert_eq!(next(&mut reader, &mut admission), Got::Record(b"whole".to_vec()));
-    assert_eq!(next(&mut reader, &mut admission), Got::Over(Over::Gone(Cause::Shutdown)));
+    assert_eq!(next(&mut reader, &mut admission), Got::Over(Over::Left));
 }
 
 #[test]

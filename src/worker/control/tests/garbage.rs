@@ -135,6 +135,35 @@ fn the_number_of_peers_is_bounded() {
 }
 
 #[test]
+fn a_worker_has_so_many_data_connections_and_no_more() {
+    let share = crate::net::ShareLimits { connections: 3, ..settings().share };
+    let rig = Rig::start(&NetworkSettings { share, ..settings() });
+    let ask = |worker, purpose| {
+        let mut raw = rig.connect();
+        raw.say(&Frame::Hello(hello(worker, purpose)));
+        let answer = raw.hear();
+        (raw, answer)
+    };
+    let mut held = Vec::new();
+    for worker in [7, 7, 8, 7] {
+        let (raw, answer) = ask(worker, Purpose::Data);
+        assert_eq!(answer, Came::Welcome(rig.handle.worker()));
+        held.push((raw, rig.adopted()));
+    }
+    let (_refused, answer) = ask(7, Purpose::Data);
+    let Came::Reject(28, text) = answer else { panic!("{answer:?}") };
+    assert!(text.contains("connections_per_peer_max"), "{text}");
+    rig.until("counted", |picture| picture.refused.get("P-28 share") == Some(&1));
+    // Others aren't meant, and neither are control connections.
+    for (worker, purpose) in [(8, Purpose::Data), (9, Purpose::Data), (7, Purpose::Control)] {
+        assert_eq!(ask(worker, purpose).1, Came::Welcome(rig.handle.worker()));
+    }
+    // One that ends makes room.
+    held.swap_remove(0);
+    assert_eq!(ask(7, Purpose::Data).1, Came::Welcome(rig.handle.worker()));
+}
+
+#[test]
 fn a_control_connection_takes_heartbeats_alone() {
     let rig = Rig::start(&settings());
     let mut raw = rig.connect();

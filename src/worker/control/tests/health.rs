@@ -130,6 +130,29 @@ fn a_peer_without_a_control_connection_is_dead_in_time() {
     assert_eq!(rig.dead(), (WorkerId(7), "silent for longer than dead_after"));
 }
 
+/// Each of its data connections is a handshake: were that a sign of life, the older ones stayed open for ever.
+#[test]
+fn data_connections_that_follow_each_other_are_no_sign_of_life() {
+    let rig = Rig::start(&quick());
+    let start = Instant::now();
+    let mut held = Vec::new();
+    while start.elapsed() < DEAD_AFTER * 3 {
+        let mut raw = rig.connect();
+        raw.say(&Frame::Hello(hello(7, Purpose::Data)));
+        assert_eq!(raw.hear(), Came::Welcome(rig.handle.worker()));
+        held.push(raw);
+        std::thread::park_timeout(INTERVAL);
+        while let Ok(news) = rig.told.try_recv() {
+            match news {
+                News::Adopt(_) => {}
+                News::PeerDead(worker, _) => return assert_eq!(worker, WorkerId(7)),
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+    panic!("it is taken for alive after {:?}", start.elapsed());
+}
+
 /// A peer that has only connected, and says that it listens at `address`, is killed: its control connection ends,
 /// and its data connection doesn't.
 fn killed(rig: &Rig, address: &str) -> (Adopted, Raw) {

@@ -1,0 +1,42 @@
+//! Whether a descriptor leads to this attempt of a partition.
+
+use super::Partition;
+use super::descriptor::ChannelDescriptor;
+use crate::error::BindError;
+
+impl Partition {
+    /// Whether the descriptor is meant for this attempt of the partition, and fits it.
+    pub(super) fn admit(&self, descriptor: &ChannelDescriptor) -> Result<(), BindError> {
+        if !self.knows(descriptor.secret) {
+            return Err(BindError::NotFound { partition: self.id });
+        }
+        if self.attempt > descriptor.producer_attempt {
+            return Err(BindError::StaleProducer {
+                presented: descriptor.producer_attempt,
+                current: self.attempt,
+            });
+        }
+        if !self.secret.matches(descriptor.secret) {
+            return Err(BindError::NotFound { partition: self.id });
+        }
+        let differ = |what, partition: String, descriptor: String| {
+            Err(BindError::Layout { what, partition, descriptor })
+        };
+        if self.config.record_layout() != descriptor.layout {
+            return differ(
+                "record layout",
+                format!("{:?}", self.config.record_layout()),
+                format!("{:?}", descriptor.layout),
+            );
+        }
+        let count = self.config.subpartition_count();
+        if descriptor.subpartition >= count {
+            return differ(
+                "number of subpartitions",
+                count.to_string(),
+                format!("to have number {}", descriptor.subpartition),
+            );
+        }
+        Ok(())
+    }
+}
