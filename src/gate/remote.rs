@@ -14,6 +14,7 @@ use crate::id::RemoteAddress;
 use crate::inbox::{Delivery, Over, Popped, RemoteGrant, RemoteReader, channel};
 use crate::partition::{OpenChannel, OpenError};
 use crate::subpartition::Amount;
+use std::sync::Arc;
 
 /// The least and the most window of a remote channel, in stream bytes.
 const WINDOW_LEAST: u64 = 4 << 10;
@@ -35,7 +36,8 @@ impl InputGate {
         };
         let (feeder, end) = self::channel(node, network.node(&peer), self.window);
         let descriptor = channel.descriptor.clone();
-        let open = OpenChannel { descriptor, peer, request: self.request, window: self.window, feeder };
+        let (request, window, gate) = (self.request, self.window, Arc::downgrade(&self.life));
+        let open = OpenChannel { descriptor, peer, request, window, feeder, gate };
         match network.open(open) {
             Ok(()) => {
                 channel.state = State::Connecting { peer, end, waits: false };

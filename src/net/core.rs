@@ -5,10 +5,11 @@
 
 use super::batch::Gather;
 use super::connection::Connection;
+use super::ending::End;
 use super::endpoint::{CHANNEL_TOKEN, COMMAND_TOKEN, Command, Dial, Endpoint};
 use super::peers::{Peers, Step};
 use super::reactor::Note;
-use super::receiving::{Place, Receiving};
+use super::receiving::{Place, Reading};
 use super::serving::Serving;
 use super::timers::{Timer, Timers};
 use crate::clock::Moment;
@@ -44,9 +45,13 @@ pub(crate) struct NetCore {
     pub(super) connections: Slab<Connection>,
     pub(super) by_id: HashMap<ConnectionId, usize>,
     pub(super) serving: Slab<Serving>,
-    pub(super) receiving: Slab<Receiving>,
+    pub(super) receiving: Slab<Reading>,
     /// Channels that are read, by the tokens of their nodes.
     pub(super) channels: HashMap<u32, Place>,
+    /// Ends that wait for a connection to be told by, by the tokens of their channels.
+    pub(super) ends: HashMap<u32, End>,
+    /// How many streams wait for the answer to an end.
+    pub(super) told_ends: usize,
     pub(super) peers: Peers,
     pub(super) timers: Timers,
     /// Connections that have something to send.
@@ -62,7 +67,7 @@ pub(crate) struct NetCore {
     pub(super) note: Option<Arc<Note>>,
     rung: Vec<Arc<ReadyNode>>,
     done: Vec<Completion>,
-    stopping: bool,
+    pub(super) stopping: bool,
     stopped: bool,
 }
 
@@ -84,6 +89,8 @@ impl NetCore {
             serving: Slab::new(),
             receiving: Slab::new(),
             channels: HashMap::new(),
+            ends: HashMap::new(),
+            told_ends: 0,
             peers: Peers::default(),
             timers: Timers::default(),
             to_send: Vec::new(),
@@ -225,6 +232,7 @@ impl NetCore {
                     let step = self.peers.redial(peer, self.now);
                     self.step(peer, step);
                 }
+                Timer::End(token) => self.look_after_end(token),
                 Timer::Stop => {
                     self.end_all("the worker is shutting down", transport);
                     self.stopped = true;
@@ -335,6 +343,7 @@ impl NetCore {
         for id in dead {
             self.lose(id, &format!("{worker} is dead: {reason}"), Close::Abortive, transport);
         }
+        self.forget_ends(Some(worker), "its worker is dead");
     }
 
     /// Ends every stream in order, then the connections; at the latest after `deadline`.
@@ -346,6 +355,7 @@ impl NetCore {
         for token in tokens {
             self.end_channel(token);
         }
+        self.forget_ends(None, "the worker is shutting down");
         for id in &ids {
             if let Some(slot) = self.by_id.get(id).copied() {
                 self.connections[slot].is_leaving = true;
@@ -385,6 +395,9 @@ impl NetCore {
 
 impl Drop for NetCore {
     fn drop(&mut self) {
+        // A transport that failed: nobody tells them.
+        self.forget_ends(None, "its network thread ends");
+        self.endpoint.counts.set_ends(0);
         // Channels that wait to be opened learn that nobody will: their feeders are dropped.
         self.endpoint.close();
     }

@@ -168,8 +168,8 @@ impl Endpoints {
     pub(crate) fn forget(&self, endpoint: &Arc<Endpoint>) {
         let mut retired = lock(&self.retired);
         endpoint.counts.add_to(&mut retired);
-        // These two count what is there.
-        (retired.by_uring, retired.by_epoll) = (0, 0);
+        // These count what is there.
+        (retired.by_uring, retired.by_epoll, retired.ends_unsaid) = (0, 0, 0);
         self.reactors.rcu(|all| {
             let others = all.iter().filter(|other| !Arc::ptr_eq(other, endpoint));
             others.cloned().collect::<Vec<_>>()

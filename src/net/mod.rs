@@ -15,7 +15,8 @@
 //!   core       one turn: bell, timers, sends, wait, completions
 //!   send       batches: control frames, then streams in turn      serving    one stream that is served
 //!   receive    frames, each to what it is about                   receiving  channels that are read
-//!   serve      BIND, ACK, CLOSE                                   peers      who is dialled when
+//!   serve      BIND, ACK, CLOSE                                   ending     ends that aren't known to be known
+//!                                                                 peers      who is dialled when
 //! ```
 #![forbid(unsafe_code)]
 
@@ -24,6 +25,7 @@ mod connection;
 mod core;
 mod counts;
 mod driver;
+mod ending;
 mod endpoint;
 mod framer;
 mod peers;

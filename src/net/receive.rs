@@ -4,6 +4,7 @@ use super::connection::Connection;
 use super::core::NetCore;
 use super::endpoint::Adopted;
 use super::framer::Step;
+use super::receiving::Reading;
 use super::serving::from_wire;
 use crate::error::Cause;
 use crate::inbox::{Chunk, Delivery, Over, RemoteEvent, RemoteGrant};
@@ -141,7 +142,7 @@ impl NetCore {
             Frame::Close(close) => self.on_close(slot, &close)?,
             Frame::Waiting(waiting) => {
                 if let Some(place) = connection.session.find(waiting.stream, Kind::Waiting)?
-                    && let Some(receiving) = self.receiving.get_mut(place)
+                    && let Some(receiving) = self.receiving.get_mut(place).and_then(Reading::channel)
                 {
                     receiving.channel.feeder.push(Delivery::Waiting);
                 }
@@ -154,8 +155,7 @@ impl NetCore {
             Frame::Bound(bound) => self.on_bound(slot, &bound)?,
             Frame::Gone(gone) => {
                 let Some(place) = connection.session.find(gone.stream, Kind::Gone)? else { return Ok(()) };
-                let epoch = self.receiving.get(place).and_then(|receiving| receiving.incoming.as_ref());
-                if epoch.is_some_and(|incoming| incoming.epoch() == gone.epoch) {
+                if self.receiving.get(place).and_then(Reading::epoch) == Some(gone.epoch) {
                     self.channel_over(place, Over::Gone(gone.cause));
                 } else {
                     connection.session.count_stale();
@@ -180,7 +180,7 @@ impl NetCore {
     fn on_bound(&mut self, slot: usize, bound: &Bound) -> Result<(), Violation> {
         let Some(connection) = self.connections.get_mut(slot) else { return Ok(()) };
         let Some(place) = connection.session.find(bound.stream, Kind::Bound)? else { return Ok(()) };
-        let Some(receiving) = self.receiving.get_mut(place) else { return Ok(()) };
+        let Some(receiving) = self.receiving.get_mut(place).and_then(Reading::channel) else { return Ok(()) };
         match Incoming::new(bound, receiving.channel.window) {
             Ok(incoming) => receiving.incoming = Some(incoming),
             Err(violation) => return Err(connection.session.judge(violation)),
@@ -208,7 +208,7 @@ impl NetCore {
     ) -> Result<(), Violation> {
         let Some(connection) = self.connections.get_mut(slot) else { return Ok(()) };
         let Some(place) = connection.session.find(run.stream, Kind::Data)? else { return Ok(()) };
-        let Some(receiving) = self.receiving.get_mut(place) else { return Ok(()) };
+        let Some(receiving) = self.receiving.get_mut(place).and_then(Reading::channel) else { return Ok(()) };
         let Some(incoming) = &mut receiving.incoming else { return Ok(()) };
         match incoming.on_run(run) {
             Ok(Accept::Fresh) => {
@@ -231,7 +231,7 @@ impl NetCore {
     fn on_event(&mut self, slot: usize, frame: EventFrame<'_>) -> Result<(), Violation> {
         let Some(connection) = self.connections.get_mut(slot) else { return Ok(()) };
         let Some(place) = connection.session.find(frame.stream, Kind::Event)? else { return Ok(()) };
-        let Some(receiving) = self.receiving.get_mut(place) else { return Ok(()) };
+        let Some(receiving) = self.receiving.get_mut(place).and_then(Reading::channel) else { return Ok(()) };
         let Some(incoming) = &mut receiving.incoming else { return Ok(()) };
         match incoming.on_event(&frame) {
             Ok(Accept::Fresh) => {}
@@ -259,7 +259,7 @@ impl NetCore {
     fn on_priority(&mut self, slot: usize, frame: &PriorityFrame) -> Result<(), Violation> {
         let Some(connection) = self.connections.get_mut(slot) else { return Ok(()) };
         let Some(place) = connection.session.find(frame.stream, Kind::Priority)? else { return Ok(()) };
-        let Some(receiving) = self.receiving.get_mut(place) else { return Ok(()) };
+        let Some(receiving) = self.receiving.get_mut(place).and_then(Reading::channel) else { return Ok(()) };
         let Some(incoming) = &mut receiving.incoming else { return Ok(()) };
         match incoming.on_priority(frame) {
             Ok(Accept::Fresh) => {}

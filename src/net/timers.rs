@@ -15,6 +15,8 @@ pub(super) enum Timer {
     Acknowledge { connection: usize, generation: u64 },
     /// A peer that could not be reached.
     Redial(RemoteAddress),
+    /// An end that waits for a connection, by the token of its channel.
+    End(u32),
     /// The end of a shutdown's patience.
     Stop,
 }

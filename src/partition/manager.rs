@@ -210,6 +210,21 @@ impl Manager {
         }
     }
 
+    /// Who knows what became of the partition that a bind was granted at. Also while the worker refuses new binds: what
+    /// is here is brought to its end.
+    pub(super) fn bound_at(&self, descriptor: &ChannelDescriptor) -> Result<Arc<Partition>, BindError> {
+        let registry = lock(&self.registry);
+        let here = registry.here.get(&descriptor.partition);
+        if let Some(here) = here.filter(|here| here.attempt == descriptor.producer_attempt) {
+            return Ok(here.clone());
+        }
+        match registry.find(descriptor)? {
+            Found::Here(partition) => Ok(partition),
+            // There was one before this worker, or it is forgotten.
+            Found::NotYet => Err(BindError::NotFound { partition: descriptor.partition }),
+        }
+    }
+
     fn bind_at(
         &self,
         partition: &Arc<Partition>,
@@ -220,11 +235,7 @@ impl Manager {
         partition.admit(descriptor)?;
         let not_found = || BindError::NotFound { partition: partition.id };
         let sub = partition.subpartition(descriptor.subpartition).ok_or_else(not_found)?;
-        let granted = sub.bind(request, node).map_err(|refusal| match refusal {
-            Refusal::Stale { presented, current } => BindError::Stale { presented, current },
-            Refusal::DuplicateAttempt { attempt } => BindError::DuplicateAttempt { attempt },
-            Refusal::Released => BindError::Released { cause: partition.closed().unwrap_or(Cause::Released) },
-        });
+        let granted = sub.bind(request, node).map_err(|refusal| partition.refusal(refusal));
         let (id, index, attempt) = (partition.id, descriptor.subpartition, request.attempt);
         match &granted {
             Ok(grant) => {
@@ -421,7 +432,7 @@ impl Registry {
 
 impl Partition {
     /// Whether the descriptor is meant for this attempt of the partition, and fits it.
-    fn admit(&self, descriptor: &ChannelDescriptor) -> Result<(), BindError> {
+    pub(super) fn admit(&self, descriptor: &ChannelDescriptor) -> Result<(), BindError> {
         if !self.knows(descriptor.secret) {
             return Err(BindError::NotFound { partition: self.id });
         }
@@ -453,5 +464,14 @@ impl Partition {
             );
         }
         Ok(())
+    }
+
+    /// What a bind is told that a subpartition refused.
+    pub(super) fn refusal(&self, refusal: Refusal) -> BindError {
+        match refusal {
+            Refusal::Stale { presented, current } => BindError::Stale { presented, current },
+            Refusal::DuplicateAttempt { attempt } => BindError::DuplicateAttempt { attempt },
+            Refusal::Released => BindError::Released { cause: self.closed().unwrap_or(Cause::Released) },
+        }
     }
 }

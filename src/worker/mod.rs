@@ -238,7 +238,11 @@ impl Worker {
         let clock = &self.0.clock;
         let until = clock.now().plus(deadline);
         self.0.manager.close_door();
-        while !self.0.manager.is_empty() && clock.now() < until {
+        let is_done = || {
+            let unsaid = self.0.threads.as_ref().map_or(0, |threads| threads.snapshot().ends_unsaid);
+            self.0.manager.is_empty() && unsaid == 0
+        };
+        while !is_done() && clock.now() < until {
             std::thread::park_timeout(DRAIN_LOOK);
         }
         let last = self.snapshot();

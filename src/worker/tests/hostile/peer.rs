@@ -223,6 +223,7 @@ pub(super) fn bind(index: u32) -> Bind {
         incarnation: Incarnation(0xbad),
         limit: StreamPosition::new(1 << 20, 64),
         resume: None,
+        ended: None,
     }
 }
 
