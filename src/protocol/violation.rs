@@ -44,7 +44,7 @@ impl Violation {
     pub(crate) fn end_not_sent(stream: StreamId, ended: &Ended) -> Self {
         let Ended { epoch, consumed, .. } = ended;
         let text = format_args!("the end is consumed behind {consumed:?}, but {epoch} was not sent that");
-        Self::stream(stream, Rule::SENT, text)
+        Self::stream(stream, Rule::ENDED, text)
     }
 
     /// What the peer is told.

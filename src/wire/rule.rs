@@ -67,9 +67,11 @@ impl Rule {
     pub(crate) const HEARTBEAT: Self = Self(26);
     /// Answers are read.
     pub(crate) const UNREAD: Self = Self(27);
+    /// A consumed end is told until it is answered, and only one that was sent.
+    pub(crate) const ENDED: Self = Self(28);
     /// The newest.
     #[cfg(all(test, not(loom)))]
-    pub(crate) const LAST: Self = Self::UNREAD;
+    pub(crate) const LAST: Self = Self::ENDED;
 }
 
 impl fmt::Display for Rule {

@@ -4,6 +4,7 @@ use super::pipe::next_frame;
 use super::producer::{Producer, Unit, unit};
 use super::{Dice, Marks};
 use crate::clock::Moment;
+use crate::error::{BindError, Cause};
 use crate::id::{BindEpoch, WorkerId};
 use crate::protocol::{
     ACK_DELAY, Agreed, Client, EVENT_BYTES_MAX, EVENTS_MAX, Incoming, Offer, Progress, Role, Scope, Session,
@@ -38,6 +39,14 @@ pub(super) enum ChannelState {
     Idle(Option<Box<Incoming>>),
     Asked(StreamId, Option<Box<Incoming>>),
     Bound(Box<Incoming>),
+    /// Received to its end over a connection that is lost: the task has yet to take the rest.
+    Whole(Box<Incoming>),
+    /// The task has consumed the end, which has to be told by the next connection.
+    ToTell(Ended),
+    /// It was told, and isn't confirmed.
+    Told(Ended),
+    /// The server knows.
+    Done,
 }
 
 #[derive(Debug)]
@@ -63,6 +72,15 @@ enum LinkState {
 }
 
 impl Channel {
+    /// For what comes of a stream that is open. `None` behind its last word.
+    fn incoming(&mut self) -> Option<&mut Incoming> {
+        match &mut self.state {
+            ChannelState::Bound(incoming) => Some(incoming),
+            ChannelState::Told(..) => None,
+            other => panic!("the session has it open: {other:?}"),
+        }
+    }
+
     /// A bind starts anew.
     fn start(&mut self, base: u64, priority_base: u64) {
         self.queue.clear();
@@ -159,9 +177,21 @@ impl Consumer {
             let state = std::mem::replace(&mut channel.state, ChannelState::Idle(None));
             channel.state = ChannelState::Idle(match state {
                 ChannelState::Idle(resume) | ChannelState::Asked(_, resume) => resume,
+                ChannelState::Bound(incoming) if incoming.is_whole() => {
+                    channel.state = ChannelState::Whole(incoming);
+                    continue;
+                }
                 ChannelState::Bound(mut incoming) => {
                     let _ = incoming.suspend();
                     Some(incoming)
+                }
+                ChannelState::Told(ended) => {
+                    channel.state = ChannelState::ToTell(ended);
+                    continue;
+                }
+                same @ (ChannelState::Whole(_) | ChannelState::ToTell(_) | ChannelState::Done) => {
+                    channel.state = same;
+                    continue;
                 }
             });
         }
@@ -185,6 +215,14 @@ impl Consumer {
             }
         }
         for (index, channel) in self.channels.iter_mut().enumerate() {
+            if let ChannelState::ToTell(ended) = channel.state {
+                let stream = session.tell(index).expect("room");
+                let subpartition = index as u32;
+                let bind = Bind { ended: Some(ended), subpartition, ..super::super::bind(stream.0, 1) };
+                Frame::Bind(bind).encode(out, agreed.features);
+                channel.state = ChannelState::Told(ended);
+                continue;
+            }
             let ChannelState::Idle(incoming) = &mut channel.state else { continue };
             if !dice.once_in(3) {
                 continue;
@@ -205,7 +243,15 @@ impl Consumer {
         let Some(Link { state: LinkState::Open(agreed, session), out, .. }) = &mut self.link else { return };
         let channel = &mut self.channels[index];
         let (stream, close) = match &channel.state {
-            ChannelState::Idle(_) => return,
+            // What was acknowledged stays so.
+            ChannelState::Idle(_) | ChannelState::ToTell(_) | ChannelState::Told(..) | ChannelState::Done => {
+                return;
+            }
+            ChannelState::Whole(_) => {
+                channel.state = ChannelState::Idle(None);
+                return;
+            }
+            ChannelState::Bound(incoming) if incoming.ended(channel.progress.consumed).is_some() => return,
             ChannelState::Asked(stream, _) => (*stream, withdrawal(*stream)),
             ChannelState::Bound(incoming) => {
                 let left = channel.progress.left.bytes;
@@ -217,6 +263,41 @@ impl Consumer {
         session.close(stream);
         channel.state = ChannelState::Idle(None);
         channel.unsaid = None;
+    }
+
+    /// A task that has consumed the end goes: the last word of its stream, or of another connection.
+    pub(super) fn conclude(&mut self, dice: &mut Dice, marks: &mut Marks) {
+        for channel in &mut self.channels {
+            let (ChannelState::Bound(incoming) | ChannelState::Whole(incoming)) = &channel.state else {
+                continue;
+            };
+            let Some(ended) = incoming.ended(channel.progress.consumed) else { continue };
+            if matches!(channel.state, ChannelState::Whole(_)) {
+                marks.note("read to its end without a connection");
+                channel.state = ChannelState::ToTell(ended);
+                continue;
+            }
+            // Before, an acknowledgement may say the same.
+            if dice.once_in(2) {
+                continue;
+            }
+            let Some(Link { state: LinkState::Open(agreed, _), out, .. }) = &mut self.link else { continue };
+            let left = channel.progress.left.bytes;
+            let yielded = Amount { records: left, bytes: left };
+            let close = incoming.closing(channel.progress.consumed, yielded);
+            Frame::Close(close).encode(out, agreed.features);
+            channel.state = ChannelState::Told(ended);
+            channel.unsaid = None;
+        }
+    }
+
+    /// Whether the server was told of an end and hasn't answered.
+    pub(super) fn waits_for_confirmation(&self) -> bool {
+        self.channels.iter().any(|channel| matches!(channel.state, ChannelState::Told(..)))
+    }
+
+    pub(super) fn is_done(&self) -> bool {
+        self.channels.iter().all(|channel| matches!(channel.state, ChannelState::Done))
     }
 
     pub(super) fn take(&mut self, dice: &mut Dice, marks: &mut Marks) {
@@ -366,7 +447,7 @@ impl Consumer {
     ) -> Result<(), Violation> {
         let Some(index) = self.bound(session, run.stream, Kind::Data, marks)? else { return Ok(()) };
         let channel = &mut self.channels[index];
-        let ChannelState::Bound(incoming) = &mut channel.state else { panic!("the session says so") };
+        let Some(incoming) = channel.incoming() else { return Ok(()) };
         match incoming.on_run(run).map_err(|violation| session.judge(violation))? {
             crate::protocol::Accept::Fresh => {
                 let units = payload.iter().map(|byte| Unit::Byte(*byte));
@@ -398,10 +479,18 @@ impl Consumer {
                     return Ok(());
                 };
                 session.close(refused.stream);
+                let is_known = refused.error == BindError::Released { cause: Cause::Consumed };
                 let state = std::mem::replace(&mut self.channels[index].state, ChannelState::Idle(None));
-                if let ChannelState::Asked(_, resume) = state {
-                    self.channels[index].state = ChannelState::Idle(resume);
-                }
+                self.channels[index].state = match state {
+                    _ if is_known => {
+                        assert!(producer.subs[index].is_done);
+                        ChannelState::Done
+                    }
+                    ChannelState::Asked(_, resume) => ChannelState::Idle(resume),
+                    // Another bind came later, which is this one's successor.
+                    ChannelState::Told(..) => ChannelState::Idle(None),
+                    other => panic!("{other:?} is refused"),
+                };
             }
             Frame::Bound(bound) => {
                 let Some(index) = self.bound(session, bound.stream, Kind::Bound, marks)? else {
@@ -414,7 +503,7 @@ impl Consumer {
                     return Ok(());
                 };
                 let channel = &mut self.channels[index];
-                let ChannelState::Bound(incoming) = &mut channel.state else { panic!("the session says so") };
+                let Some(incoming) = channel.incoming() else { return Ok(()) };
                 if incoming.on_event(event).map_err(|violation| session.judge(violation))? == Accept::Dropped
                 {
                     session.count_stale();
@@ -435,7 +524,7 @@ impl Consumer {
                     return Ok(());
                 };
                 let channel = &mut self.channels[index];
-                let ChannelState::Bound(incoming) = &mut channel.state else { panic!("the session says so") };
+                let Some(incoming) = channel.incoming() else { return Ok(()) };
                 if incoming.on_priority(priority).map_err(|violation| session.judge(violation))?
                     == Accept::Dropped
                 {
@@ -449,12 +538,21 @@ impl Consumer {
             }
             Frame::Gone(gone) => {
                 let Some(index) = self.bound(session, gone.stream, Kind::Gone, marks)? else { return Ok(()) };
-                let ChannelState::Bound(incoming) = &self.channels[index].state else {
-                    panic!("the session says so")
+                let epoch = match &self.channels[index].state {
+                    ChannelState::Bound(incoming) => incoming.epoch(),
+                    ChannelState::Told(ended) => ended.epoch,
+                    other => panic!("the session has it open: {other:?}"),
                 };
-                assert_eq!(incoming.epoch(), gone.epoch);
+                assert_eq!(epoch, gone.epoch);
                 self.end(session, gone.stream);
-                marks.note("gone");
+                if gone.cause == Cause::Consumed {
+                    // The oracle of ends: who isn't told again has been heard.
+                    assert!(producer.subs[index].is_done);
+                    self.channels[index].state = ChannelState::Done;
+                    marks.note("end confirmed");
+                } else {
+                    marks.note("gone");
+                }
             }
             Frame::Error(error) => self.end(session, error.stream.expect("errors here are about streams")),
             other => panic!("{other:?} is never sent"),
