@@ -20,6 +20,7 @@ use super::peers::Step;
 use super::receiving::{Place, Reading};
 use super::timers::Timer;
 use crate::clock::Moment;
+use crate::error::Cause;
 use crate::id::{RemoteAddress, WorkerId};
 use crate::inbox::Over;
 use crate::metrics::cold_event;
@@ -229,6 +230,9 @@ impl NetCore {
             live.session.close(stream);
             // It was of use.
             live.has_bound = true;
+        }
+        if let Over::Gone(Cause::Protocol(error)) = &answer {
+            return self.give_up(&end, error);
         }
         let (partition, subpartition) = (end.descriptor.partition, end.descriptor.subpartition);
         cold_event!(debug, %partition, subpartition, answer = ?answer, "an end is known");

@@ -5,7 +5,7 @@ use super::*;
 const PAGE: &str = include_str!("../../../docs/PROTOCOL.md");
 
 /// Where the tests of rules stand.
-const TESTS: [&str; 8] = [
+const TESTS: [&str; 9] = [
     include_str!("handshake.rs"),
     include_str!("incoming.rs"),
     include_str!("outgoing.rs"),
@@ -13,6 +13,7 @@ const TESTS: [&str; 8] = [
     include_str!("simulation/mod.rs"),
     include_str!("../../wire/tests/hostile.rs"),
     include_str!("../../wire/tests/round_trip.rs"),
+    include_str!("../../worker/tests/hostile/endings.rs"),
     include_str!("../../worker/tests/hostile/unread.rs"),
 ];
 
