@@ -1,7 +1,8 @@
 //! Transitions of a channel whose partition is another worker's: opened, answered, cut off.
 //!
 //! A connection that is lost is told once (`Unavailable`), and the channel opens itself again, as often as it
-//! takes: the network keeps the pauses between two tries. Only what the producer's worker says ends that.
+//! takes: the network keeps the pauses between two tries. Only what the producer's worker says ends that. A stream
+//! that had come whole by then is read to its end without any notice, and the network tells of that by itself.
 
 use super::InputGate;
 use super::advance::Found;

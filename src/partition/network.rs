@@ -44,7 +44,8 @@ pub(crate) enum OpenError {
 }
 
 /// The network as gates see it: somebody who feeds channels. An opened channel is fed until an
-/// [`Over`](crate::inbox::Over) was pushed, or its task has closed it; a connection that can't be made is
+/// [`Over`](crate::inbox::Over) or the end of its partition was pushed, or its task has closed it; behind the end
+/// nothing comes, whatever becomes of the connection, and that it is consumed is told until it is known; a connection that can't be made is
 /// tried again with a pause that the network keeps, whoever asks.
 pub(crate) trait Network: Send + Sync + fmt::Debug {
     /// A new node of the thread that will feed a channel from `peer`.

@@ -232,8 +232,8 @@ impl Worker {
         self.0.manager.pool().census()
     }
 
-    /// Takes no new partitions and binds, lets what is here come to its end for at most `deadline`, then
-    /// ends the rest. Blocks the calling thread; returns the last picture before the end.
+    /// Takes no new partitions and binds, lets what is here come to its end for at most `deadline` (partitions, and
+    /// ends that tasks have consumed and that the producers' workers haven't confirmed), then ends the rest. Blocks the calling thread; returns the last picture before the end.
     pub fn shutdown(&self, deadline: Duration) -> WorkerSnapshot {
         let clock = &self.0.clock;
         let until = clock.now().plus(deadline);
