@@ -54,7 +54,8 @@ pub struct NetSnapshot {
     /// Ends that were told by another connection, since the one they were read by was lost before they were confirmed.
     pub ends_told_again: u64,
     /// Ends that were given up unconfirmed: for ten seconds after their gate was dropped nobody was reached, or the
-    /// producer's worker is dead, or this one at its end.
+    /// producer's worker is dead; or this one is at its end, and what it has said in order arrives all the same, if
+    /// the network doesn't fail just then.
     pub ends_given_up: u64,
     /// System calls that submit to the kernel or wait for it (`io_uring_enter`, `epoll_wait`).
     pub enters: u64,

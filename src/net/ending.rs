@@ -268,7 +268,12 @@ impl NetCore {
     fn give_up(&mut self, end: &End, reason: &str) {
         let (partition, subpartition, peer) =
             (end.descriptor.partition, end.descriptor.subpartition, end.peer);
-        cold_event!(warn, %partition, subpartition, %peer, reason, "a consumed end was not confirmed");
+        if self.stopping {
+            // What was said in order arrives all the same, unless the network fails just now.
+            cold_event!(debug, %partition, subpartition, %peer, reason, "a consumed end is not confirmed");
+        } else {
+            cold_event!(warn, %partition, subpartition, %peer, reason, "a consumed end was not confirmed");
+        }
         self.endpoint.counts.gave_up_end();
         self.count_ends();
     }
