@@ -5,8 +5,11 @@ use super::Model;
 use super::support::{Bench, DISCARD, Got, RECORD_BYTES, REPLAY, RETAIN, Reader, records};
 use crate::error::Cause;
 use crate::event::Event;
-use crate::id::Attempt;
-use crate::subpartition::{Amount, Append, Ending, Policies, Refusal, WhenAbsent, WhenRetained};
+use crate::id::{Attempt, Incarnation};
+use crate::subpartition::{
+    Acked, Amount, Append, BindRequest, EndKind, Ending, LastWord, Policies, Refusal, WhenAbsent,
+    WhenRetained,
+};
 use crate::sync::thread;
 use std::sync::Arc;
 
@@ -70,6 +73,12 @@ pub(super) const MODELS: &[Model] = &[
         edges: &[],
         preemptions: Some(2),
         body: outage_against_a_bind,
+    },
+    Model {
+        name: "bind::end_is_acknowledged_once",
+        edges: &[],
+        preemptions: Some(3),
+        body: end_is_acknowledged_once,
     },
     Model {
         name: "bind::release_of_the_job_undoes_a_bind",
@@ -335,6 +344,38 @@ fn outage_against_a_bind() {
     assert_eq!(bench.account().lost.drained.records, 1);
     drop(old);
     bench.close(writer, new);
+}
+
+/// A reader has consumed the end; its own acknowledgement, the loss of its connection and its word by another one come
+/// at once. Excluded: the end counts twice or not at all, and a record is delivered and in doubt.
+fn end_is_acknowledged_once() {
+    let mut bench = Bench::new(RETAIN, 2);
+    let mut writer = bench.writer();
+    let binder = bench.binder();
+    let mut reader = binder.bind_as(1, true).unwrap();
+    assert_eq!(writer.write(1), Append::Done);
+    writer.half.append_end(EndKind::Finished);
+    assert_eq!(reader.drain(), [Got::Record(1), Got::EndOfData, Got::EndOfPartition]);
+    let epoch = reader.epoch();
+    let own = thread::spawn(move || {
+        let mark = reader.local.mark();
+        let acked = reader.local.acknowledge(mark);
+        drop(reader);
+        acked == Acked::Done { end: true }
+    });
+    let sub = Arc::clone(&bench.sub);
+    let outage = thread::spawn(move || sub.make_unavailable(epoch, Ending::Fenced));
+    let word = LastWord { epoch, bytes: RECORD_BYTES, aborted: 0 };
+    let request = BindRequest::new(Attempt(1), Incarnation(1));
+    let by_word = bench.sub.end_consumed(request, &word).unwrap();
+    let by_itself = own.join().unwrap();
+    outage.join().unwrap();
+    assert!(by_word != by_itself, "by the word: {by_word}, by itself: {by_itself}");
+    assert!(bench.sub.is_end_acknowledged());
+    let account = bench.account();
+    assert_eq!(account.delivered, Amount::new(1, RECORD_BYTES), "{account:?}");
+    drop((binder, writer));
+    bench.finish();
 }
 
 /// Excluded: a bind outlives the release of the job.

@@ -57,7 +57,7 @@ pub use why::WhyBlocked;
 
 use crate::doorbell::{Doorbell, ReadyNode};
 use crate::inbox::Inbox;
-use crate::partition::{Manager, Network};
+use crate::partition::{GateLife, Manager, Network};
 use crate::record::Admission;
 use crate::subpartition::BindRequest;
 use crate::sync::Parker;
@@ -101,6 +101,7 @@ pub struct InputGate {
     board: Arc<Board>,
     manager: Arc<Manager>,
     network: Option<Arc<dyn Network>>,
+    life: Arc<GateLife>,
     /// Of each remote channel that is opened from now on, in stream bytes.
     window: u64,
     parker: Option<Parker>,
@@ -151,6 +152,7 @@ impl InputGate {
             bell,
             manager,
             network,
+            life: Arc::new(GateLife),
             window,
             parker: None,
         }

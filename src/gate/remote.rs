@@ -1,7 +1,8 @@
 //! Transitions of a channel whose partition is another worker's: opened, answered, cut off.
 //!
 //! A connection that is lost is told once (`Unavailable`), and the channel opens itself again, as often as it
-//! takes: the network keeps the pauses between two tries. Only what the producer's worker says ends that.
+//! takes: the network keeps the pauses between two tries. Only what the producer's worker says ends that. A stream
+//! that had come whole by then is read to its end without any notice, and the network tells of that by itself.
 
 use super::InputGate;
 use super::advance::Found;
@@ -14,6 +15,7 @@ use crate::id::RemoteAddress;
 use crate::inbox::{Delivery, Over, Popped, RemoteGrant, RemoteReader, channel};
 use crate::partition::{Location, OpenChannel, OpenError};
 use crate::subpartition::Amount;
+use std::sync::Arc;
 
 /// The least and the most window of a remote channel, in stream bytes.
 const WINDOW_LEAST: u64 = 4 << 10;
@@ -35,7 +37,8 @@ impl InputGate {
         };
         let (feeder, end) = self::channel(node, network.node(&peer), self.window);
         let descriptor = channel.descriptor.clone();
-        let open = OpenChannel { descriptor, peer, request: self.request, window: self.window, feeder };
+        let (request, window, gate) = (self.request, self.window, Arc::downgrade(&self.life));
+        let open = OpenChannel { descriptor, peer, request, window, feeder, gate };
         match network.open(open) {
             Ok(()) => {
                 channel.state = State::Connecting { peer, end, waits: false };

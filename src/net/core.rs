@@ -5,11 +5,12 @@
 
 use super::batch::Gather;
 use super::connection::Connection;
+use super::ending::End;
 use super::endpoint::{CHANNEL_TOKEN, COMMAND_TOKEN, Command, Dial, Endpoint};
 use super::leaving::SHUTTING_DOWN;
 use super::peers::{Peers, Step};
 use super::reactor::Note;
-use super::receiving::{Place, Receiving};
+use super::receiving::{Place, Reading};
 use super::serving::Serving;
 use super::timers::{Timer, Timers};
 use crate::clock::Moment;
@@ -48,9 +49,13 @@ pub(crate) struct NetCore {
     pub(super) connections: Slab<Connection>,
     pub(super) by_id: HashMap<ConnectionId, usize>,
     pub(super) serving: Slab<Serving>,
-    pub(super) receiving: Slab<Receiving>,
+    pub(super) receiving: Slab<Reading>,
     /// Channels that are read, by the tokens of their nodes.
     pub(super) channels: HashMap<u32, Place>,
+    /// Ends that wait for a connection to be told by, by the tokens of their channels.
+    pub(super) ends: HashMap<u32, End>,
+    /// How many streams wait for the answer to an end.
+    pub(super) told_ends: usize,
     pub(super) peers: Peers,
     pub(super) timers: Timers,
     /// Connections that have something to send.
@@ -93,6 +98,8 @@ impl NetCore {
             serving: Slab::new(),
             receiving: Slab::new(),
             channels: HashMap::new(),
+            ends: HashMap::new(),
+            told_ends: 0,
             peers: Peers::default(),
             timers: Timers::default(),
             to_send: Vec::new(),
@@ -254,6 +261,7 @@ impl NetCore {
                         self.part_is_due(connection, transport);
                     }
                 }
+                Timer::End(token) => self.look_after_end(token),
                 Timer::Stop => {
                     self.end_all(SHUTTING_DOWN, transport);
                     self.stopped = true;
@@ -356,6 +364,9 @@ impl NetCore {
 
 impl Drop for NetCore {
     fn drop(&mut self) {
+        // A transport that failed: nobody tells them.
+        self.forget_ends(None, "its network thread ends");
+        self.endpoint.counts.set_ends(0);
         // First of all: channels that learn by the end of their feeders, dropped behind this, that nobody reads them
         // ask again at once, and get another thread or an answer.
         self.endpoint.close();

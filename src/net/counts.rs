@@ -15,6 +15,9 @@ pub(crate) struct NetCounts {
     frames_unknown: AtomicU64,
     violations: AtomicU64,
     runs_copied: AtomicU64,
+    ends_unsaid: AtomicU64,
+    ends_told_again: AtomicU64,
+    ends_given_up: AtomicU64,
     enters: AtomicU64,
     calls: AtomicU64,
     wakes: AtomicU64,
@@ -46,6 +49,15 @@ pub struct NetSnapshot {
     pub violations: u64,
     /// Runs of stream bytes that were copied out of receive buffers, since too few of these were free.
     pub runs_copied: u64,
+    /// Ends of partitions that tasks here have consumed and that the producers' workers haven't confirmed yet: those
+    /// there are, not those there were. Mostly none, and each for the time of one round trip.
+    pub ends_unsaid: u64,
+    /// Ends that were told by another connection, since the one they were read by was lost before they were confirmed.
+    pub ends_told_again: u64,
+    /// Ends that were given up unconfirmed: for ten seconds after their gate was dropped nobody was reached, or the
+    /// producer's worker is dead; or this one is at its end, and what it has said in order arrives all the same, if
+    /// the network doesn't fail just then.
+    pub ends_given_up: u64,
     /// System calls that submit to the kernel or wait for it (`io_uring_enter`, `epoll_wait`).
     pub enters: u64,
     /// System calls that send or receive by themselves: none with io_uring.
@@ -106,6 +118,19 @@ impl NetCounts {
         add(&self.runs_copied, 1);
     }
 
+    /// So many ends aren't confirmed.
+    pub(super) fn set_ends(&self, ends: usize) {
+        self.ends_unsaid.store(ends as u64, Ordering::Relaxed); // Relaxed: a statistic
+    }
+
+    pub(super) fn told_end(&self) {
+        add(&self.ends_told_again, 1);
+    }
+
+    pub(super) fn gave_up_end(&self) {
+        add(&self.ends_given_up, 1);
+    }
+
     pub(super) fn store(&self, counts: &TransportCounts) {
         let TransportCounts { enters, calls, wakes, sent, received, .. } = *counts;
         let pairs = [
@@ -134,6 +159,9 @@ impl NetCounts {
         snapshot.frames_unknown += load(&self.frames_unknown);
         snapshot.violations += load(&self.violations);
         snapshot.runs_copied += load(&self.runs_copied);
+        snapshot.ends_unsaid += load(&self.ends_unsaid);
+        snapshot.ends_told_again += load(&self.ends_told_again);
+        snapshot.ends_given_up += load(&self.ends_given_up);
         snapshot.enters += load(&self.enters);
         snapshot.calls += load(&self.calls);
         snapshot.wakes += load(&self.wakes);

@@ -179,6 +179,8 @@ impl Endpoints {
             |all: &ArcSwap<Vec<Arc<Endpoint>>>| all.load().iter().any(|other| Arc::ptr_eq(other, endpoint));
         if is_known(&self.threads) || is_known(&self.reactors) {
             endpoint.counts.add_to(&mut retired);
+            // This one says what is there.
+            retired.ends_unsaid = 0;
         }
         for all in [&self.threads, &self.reactors] {
             all.rcu(|all| {

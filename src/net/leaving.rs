@@ -6,7 +6,7 @@
 
 use super::batch::Gather;
 use super::core::NetCore;
-use super::receiving::Place;
+use super::receiving::{Place, Reading};
 use super::timers::Timer;
 use crate::error::Cause;
 use crate::id::WorkerId;
@@ -126,6 +126,7 @@ impl NetCore {
         for id in dead {
             self.lose(id, &format!("{worker} is dead: {reason}"), Close::Abortive, transport);
         }
+        self.forget_ends(Some(worker), "its worker is dead");
     }
 
     /// Ends every stream in order, then the connections; at the latest after `deadline`.
@@ -137,6 +138,7 @@ impl NetCore {
             self.tell_shutdown(token);
             self.end_channel(token);
         }
+        self.forget_ends(None, SHUTTING_DOWN);
         // What is served is visited once more: there may be bytes within the credit, or the end to be told.
         let served: Vec<_> = self.serving.iter().map(|(slot, serving)| (slot, serving.is_bound())).collect();
         for (slot, is_bound) in served {
@@ -158,12 +160,12 @@ impl NetCore {
     fn tell_shutdown(&mut self, token: u32) {
         let channel = match self.channels.get_mut(&token) {
             Some(Place::Waiting(channel)) => channel,
-            Some(Place::Stream(slot)) => match self.receiving.get_mut(*slot) {
+            Some(Place::Stream(slot)) => match self.receiving.get_mut(*slot).and_then(Reading::channel) {
                 Some(receiving) => &mut receiving.channel,
                 None => return,
             },
-            // It was told how it ended.
-            Some(Place::Over(_)) | None => return,
+            // It was told how it ended, or has all that there was.
+            Some(Place::Over(_) | Place::Whole(_)) | None => return,
         };
         channel.feeder.push(Delivery::Over(Over::Gone(Cause::Shutdown)));
     }

@@ -17,6 +17,7 @@
 //!   receive    frames, each to what it is about                   receiving  channels that are read
 //!   serve      BIND, ACK, CLOSE                                   peers      who is dialled when
 //!   leaving    how connections end                                share      what one other worker may hold
+//!   ending     ends that aren't known to be known
 //! ```
 #![forbid(unsafe_code)]
 
@@ -25,6 +26,7 @@ mod connection;
 mod core;
 mod counts;
 mod driver;
+mod ending;
 mod endpoint;
 mod framer;
 mod leaving;

@@ -4,6 +4,7 @@ use super::connection::Connection;
 use super::core::NetCore;
 use super::endpoint::Adopted;
 use super::framer::Step;
+use super::receiving::Reading;
 use super::serving::from_wire;
 use crate::error::Cause;
 use crate::inbox::{Chunk, Delivery, Over, RemoteEvent, RemoteGrant};
@@ -82,7 +83,7 @@ impl NetCore {
         self.take_frames(slot, bytes, transport);
         while let Some(place) = self.unrung.pop() {
             // A stream that has ended meanwhile has told its task so, with a ring.
-            if let Some(receiving) = self.receiving.get_mut(place)
+            if let Some(receiving) = self.receiving.get_mut(place).and_then(Reading::channel)
                 && std::mem::take(&mut receiving.is_unrung)
             {
                 receiving.channel.feeder.ring();
@@ -155,7 +156,7 @@ impl NetCore {
             Frame::Close(close) => self.on_close(slot, &close)?,
             Frame::Waiting(waiting) => {
                 if let Some(place) = connection.session.find(waiting.stream, Kind::Waiting)?
-                    && let Some(receiving) = self.receiving.get_mut(place)
+                    && let Some(receiving) = self.receiving.get_mut(place).and_then(Reading::channel)
                 {
                     receiving.channel.feeder.push(Delivery::Waiting);
                 }
@@ -168,8 +169,7 @@ impl NetCore {
             Frame::Bound(bound) => self.on_bound(slot, &bound)?,
             Frame::Gone(gone) => {
                 let Some(place) = connection.session.find(gone.stream, Kind::Gone)? else { return Ok(()) };
-                let epoch = self.receiving.get(place).and_then(|receiving| receiving.incoming.as_ref());
-                if epoch.is_some_and(|incoming| incoming.epoch() == gone.epoch) {
+                if self.receiving.get(place).and_then(Reading::epoch) == Some(gone.epoch) {
                     self.channel_over(place, Over::Gone(gone.cause));
                 } else {
                     connection.session.count_stale();
@@ -196,7 +196,7 @@ impl NetCore {
     fn on_bound(&mut self, slot: usize, bound: &Bound) -> Result<(), Violation> {
         let Some(connection) = self.connections.get_mut(slot) else { return Ok(()) };
         let Some(place) = connection.session.find(bound.stream, Kind::Bound)? else { return Ok(()) };
-        let Some(receiving) = self.receiving.get_mut(place) else { return Ok(()) };
+        let Some(receiving) = self.receiving.get_mut(place).and_then(Reading::channel) else { return Ok(()) };
         match Incoming::new(bound, receiving.channel.window) {
             Ok(incoming) => receiving.incoming = Some(incoming),
             Err(violation) => return Err(connection.session.judge(violation)),
@@ -224,7 +224,7 @@ impl NetCore {
     ) -> Result<(), Violation> {
         let Some(connection) = self.connections.get_mut(slot) else { return Ok(()) };
         let Some(place) = connection.session.find(run.stream, Kind::Data)? else { return Ok(()) };
-        let Some(receiving) = self.receiving.get_mut(place) else { return Ok(()) };
+        let Some(receiving) = self.receiving.get_mut(place).and_then(Reading::channel) else { return Ok(()) };
         let Some(incoming) = &mut receiving.incoming else { return Ok(()) };
         match incoming.on_run(run) {
             Ok(Accept::Fresh) => {
@@ -252,7 +252,7 @@ impl NetCore {
     fn on_event(&mut self, slot: usize, frame: EventFrame<'_>) -> Result<(), Violation> {
         let Some(connection) = self.connections.get_mut(slot) else { return Ok(()) };
         let Some(place) = connection.session.find(frame.stream, Kind::Event)? else { return Ok(()) };
-        let Some(receiving) = self.receiving.get_mut(place) else { return Ok(()) };
+        let Some(receiving) = self.receiving.get_mut(place).and_then(Reading::channel) else { return Ok(()) };
         let Some(incoming) = &mut receiving.incoming else { return Ok(()) };
         match incoming.on_event(&frame) {
             Ok(Accept::Fresh) => {}
@@ -280,7 +280,7 @@ impl NetCore {
     fn on_priority(&mut self, slot: usize, frame: &PriorityFrame) -> Result<(), Violation> {
         let Some(connection) = self.connections.get_mut(slot) else { return Ok(()) };
         let Some(place) = connection.session.find(frame.stream, Kind::Priority)? else { return Ok(()) };
-        let Some(receiving) = self.receiving.get_mut(place) else { return Ok(()) };
+        let Some(receiving) = self.receiving.get_mut(place).and_then(Reading::channel) else { return Ok(()) };
         let Some(incoming) = &mut receiving.incoming else { return Ok(()) };
         match incoming.on_priority(frame) {
             Ok(Accept::Fresh) => {}

@@ -1,18 +1,45 @@
 //! Channels that this worker reads: from a socket to the inboxes of gates.
 
 use super::core::NetCore;
+use super::ending::{End, Whole};
 use super::peers::Step;
 use super::serving::to_wire;
 use super::timers::Timer;
 use crate::clock::Moment;
 use crate::error::Cause;
-use crate::id::RemoteAddress;
+use crate::id::{BindEpoch, RemoteAddress};
 use crate::inbox::{Delivery, Over, Progress};
 use crate::metrics::cold_event;
 use crate::partition::OpenChannel;
 use crate::protocol::{self, ACK_DELAY, Incoming, withdrawal};
 use crate::wire::{self, ACKS_MAX, Bind, Frame, StreamId, StreamPosition, encode_acks};
 use std::sync::Arc;
+
+/// What this side keeps with a stream that it has asked for.
+#[derive(Debug)]
+pub(super) enum Reading {
+    /// A channel is fed by it.
+    Channel(Receiving),
+    /// It was read to its end, or opened to tell of one; its answer says that the other side knows.
+    End(Box<End>),
+}
+
+impl Reading {
+    /// Of the bind that it is about, once there is one.
+    pub(super) fn epoch(&self) -> Option<BindEpoch> {
+        match self {
+            Self::Channel(receiving) => receiving.incoming.as_ref().map(Incoming::epoch),
+            Self::End(end) => Some(end.ended.epoch),
+        }
+    }
+
+    pub(super) fn channel(&mut self) -> Option<&mut Receiving> {
+        match self {
+            Self::Channel(receiving) => Some(receiving),
+            Self::End(_) => None,
+        }
+    }
+}
 
 /// What this side keeps with a stream that it reads.
 #[derive(Debug)]
@@ -38,6 +65,8 @@ pub(super) enum Place {
     Stream(usize),
     /// Its stream is over, and its task has yet to take what had come.
     Over(Box<OpenChannel>),
+    /// The same, and what had come is all of it.
+    Whole(Box<Whole>),
 }
 
 impl NetCore {
@@ -53,7 +82,9 @@ impl NetCore {
 
     /// Asks for a channel by a connection.
     pub(super) fn bind(&mut self, token: u32, connection: usize) {
-        let Some(Place::Waiting(channel)) = self.channels.remove(&token) else { return };
+        let Some(Place::Waiting(channel)) = self.channels.remove(&token) else {
+            return self.tell_by(token, connection);
+        };
         let Some(live) = self.connections.get_mut(connection) else { return };
         let (window, request) = (channel.window, channel.request);
         let place = self.receiving.vacant_entry();
@@ -78,9 +109,10 @@ impl NetCore {
             incarnation: request.incarnation,
             limit: Incoming::initial_limit(window),
             resume: None,
+            ended: None,
         });
         live.say(&frame);
-        place.insert(Receiving {
+        let receiving = Receiving {
             token,
             connection,
             stream,
@@ -88,7 +120,8 @@ impl NetCore {
             incoming: None,
             is_listed: false,
             is_unrung: false,
-        });
+        };
+        place.insert(Reading::Channel(receiving));
         self.channels.insert(token, Place::Stream(slot));
         self.list(connection);
     }
@@ -98,6 +131,7 @@ impl NetCore {
         match self.channels.get_mut(&token) {
             Some(Place::Waiting(channel)) if channel.feeder.is_closed() => self.end_channel(token),
             None | Some(Place::Waiting(_)) => {}
+            Some(Place::Whole(_)) => self.whole_rang(token),
             Some(Place::Over(channel)) => {
                 if channel.feeder.flush() {
                     self.channels.remove(&token);
@@ -105,7 +139,7 @@ impl NetCore {
             }
             Some(Place::Stream(slot)) => {
                 let slot = *slot;
-                let Some(receiving) = self.receiving.get_mut(slot) else { return };
+                let Some(receiving) = self.receiving.get_mut(slot).and_then(Reading::channel) else { return };
                 if receiving.channel.feeder.is_closed() {
                     return self.end_channel(token);
                 }
@@ -117,7 +151,7 @@ impl NetCore {
 
     /// The channel in this slot has something to acknowledge, or may.
     pub(super) fn list_channel(&mut self, slot: usize) {
-        let Some(receiving) = self.receiving.get_mut(slot) else { return };
+        let Some(receiving) = self.receiving.get_mut(slot).and_then(Reading::channel) else { return };
         let Some(connection) = self.connections.get_mut(receiving.connection) else { return };
         if !std::mem::replace(&mut receiving.is_listed, true) {
             connection.unacknowledged.push(receiving.stream);
@@ -145,9 +179,8 @@ impl NetCore {
         let mut next: Option<Moment> = None;
         let (session, all) = (&connection.session, &mut self.receiving);
         connection.unacknowledged.retain(|stream| {
-            let Some(receiving) = session.get(*stream).and_then(|slot| all.get_mut(slot)) else {
-                return false;
-            };
+            let reading = session.get(*stream).and_then(|slot| all.get_mut(slot));
+            let Some(receiving) = reading.and_then(Reading::channel) else { return false };
             let feeder = &mut receiving.channel.feeder;
             // As long as it looks by itself nobody rings for the room that a dry queue has.
             feeder.flush();
@@ -187,45 +220,72 @@ impl NetCore {
         }
     }
 
-    /// The task reads no more: the stream is closed in order.
+    /// The task reads no more: the stream is closed in order. If it was read to its end the other side answers.
     pub(super) fn end_channel(&mut self, token: u32) {
-        match self.channels.remove(&token) {
-            None | Some(Place::Over(_)) => {}
-            Some(Place::Waiting(channel)) => self.peers.forget(channel.peer, token),
-            Some(Place::Stream(slot)) => {
-                let Some(mut receiving) = self.receiving.try_remove(slot) else { return };
-                let Some(connection) = self.connections.get_mut(receiving.connection) else { return };
-                let last = receiving.channel.feeder.progress();
-                let close = match &receiving.incoming {
-                    Some(incoming) => incoming.closing(consumed(&last), to_wire(last.yielded)),
-                    None => withdrawal(receiving.stream),
-                };
-                connection.session.close(receiving.stream);
-                connection.say(&Frame::Close(close));
-                self.list(receiving.connection);
-                self.leave_if_spent(receiving.connection);
+        let slot = match self.channels.remove(&token) {
+            None | Some(Place::Over(_) | Place::Whole(_)) => return,
+            Some(Place::Waiting(channel)) => return self.peers.forget(channel.peer, token),
+            Some(Place::Stream(slot)) => slot,
+        };
+        let Some(reading) = self.receiving.get_mut(slot) else { return };
+        let Some(receiving) = reading.channel() else { return };
+        let Some(connection) = self.connections.get_mut(receiving.connection) else { return };
+        let (slot_of, stream) = (receiving.connection, receiving.stream);
+        let last = receiving.channel.feeder.progress();
+        let (close, ended) = match &receiving.incoming {
+            Some(incoming) => {
+                let consumed = consumed(&last);
+                (incoming.closing(consumed, to_wire(last.yielded)), incoming.ended(consumed))
             }
-        }
-    }
-
-    /// The connection of the channel in this slot is gone.
-    pub(super) fn channel_lost(&mut self, slot: usize, peer: RemoteAddress, reason: &str) {
-        let Some(receiving) = self.receiving.try_remove(slot) else { return };
-        self.channels.remove(&receiving.token);
-        if receiving.channel.feeder.is_closed() {
-            return;
-        }
-        if receiving.incoming.is_some() {
-            self.over(receiving.token, receiving.channel, Over::Lost(lost(peer, reason)));
+            None => (withdrawal(stream), None),
+        };
+        connection.say(&Frame::Close(close));
+        if let Some(ended) = ended {
+            let worker = Some(connection.agreed.peer_worker);
+            let mut end = End::new(&receiving.channel, ended, worker);
+            end.told_by = Some((slot_of, stream));
+            *reading = Reading::End(Box::new(end));
+            self.told_ends += 1;
+            self.count_ends();
         } else {
+            connection.session.close(stream);
+            self.receiving.try_remove(slot);
+        }
+        self.list(slot_of);
+        self.leave_if_spent(slot_of);
+    }
+
+    /// The connection of the stream in this slot is gone.
+    pub(super) fn channel_lost(&mut self, slot: usize, peer: RemoteAddress, reason: &str) {
+        let receiving = match self.receiving.try_remove(slot) {
+            None => return,
+            Some(Reading::End(end)) => {
+                self.told_ends -= 1;
+                return self.tell(*end);
+            }
+            Some(Reading::Channel(receiving)) => receiving,
+        };
+        let Receiving { token, connection, channel, incoming, .. } = receiving;
+        self.channels.remove(&token);
+        let worker = self.connections.get(connection).map(|live| live.agreed.peer_worker);
+        match incoming {
+            Some(incoming) if incoming.is_whole() => self.keep_whole(token, channel, incoming, worker),
+            _ if channel.feeder.is_closed() => {}
+            Some(_) => self.over(token, channel, Over::Lost(lost(peer, reason))),
             // Nothing was read by it yet: it is asked for again by the next connection.
-            self.open(receiving.channel);
+            None => self.open(channel),
         }
     }
 
-    /// The stream of the channel in this slot is over.
+    /// The stream in this slot is over.
     pub(super) fn channel_over(&mut self, slot: usize, over: Over) {
-        let Some(receiving) = self.receiving.try_remove(slot) else { return };
+        let receiving = match self.receiving.get_mut(slot) {
+            Some(Reading::End(_)) => return self.end_answered(slot, over),
+            _ => match self.receiving.try_remove(slot) {
+                Some(Reading::Channel(receiving)) => receiving,
+                _ => return,
+            },
+        };
         self.channels.remove(&receiving.token);
         if let Some(connection) = self.connections.get_mut(receiving.connection) {
             connection.session.close(receiving.stream);
@@ -260,7 +320,7 @@ pub(super) fn lost(peer: RemoteAddress, reason: &str) -> Cause {
     Cause::ConnectionLost { peer, reason: reason.into() }
 }
 
-fn consumed(progress: &Progress) -> wire::Consumed {
+pub(super) fn consumed(progress: &Progress) -> wire::Consumed {
     let consumed = progress.consumed;
     wire::Consumed {
         records: consumed.amount.records,

@@ -3,12 +3,15 @@
 use super::core::NetCore;
 use super::serving::{Served, Serving, State, to_wire};
 use crate::doorbell::ReadyNode;
-use crate::error::BindError;
+use crate::error::{BindError, Cause};
+use crate::id::BindEpoch;
 use crate::inbox::{Inbox, Popped};
-use crate::partition::{BindAnswer, BindOutcome, BoundView, ChannelDescriptor, Location};
+use crate::partition::{BindAnswer, BindOutcome, BoundView, ChannelDescriptor, EndError, Location};
 use crate::protocol::{Acked, Outgoing, Violation};
-use crate::subpartition::{Amount, BindRequest, HOLDS, Losses, Source};
-use crate::wire::{self, Ack, Bind, Bound, Close, Frame, Kind, Refused, StreamId, StreamPosition, Waiting};
+use crate::subpartition::{Amount, BindRequest, HOLDS, LastWord, Losses, Source};
+use crate::wire::{
+    self, Ack, Bind, Bound, Close, Ended, Frame, Gone, Kind, Refused, StreamId, StreamPosition, Waiting,
+};
 use std::sync::Arc;
 
 /// Segments that a writer fills before it wakes the network thread that serves it: half of a batch.
@@ -33,8 +36,29 @@ impl NetCore {
             });
             slot
         })?;
+        if let Some(ended) = &bind.ended {
+            return self.on_ended(connection, bind, ended);
+        }
         for index in 0..bind.count {
             self.bind_one(connection, bind, index);
+        }
+        self.list(connection);
+        Ok(())
+    }
+
+    /// The reader of an older bind has consumed the end, and the connection that should have told it was lost.
+    fn on_ended(&mut self, connection: usize, bind: &Bind, ended: &Ended) -> Result<(), Violation> {
+        let Some(live) = self.connections.get_mut(connection) else { return Ok(()) };
+        let Some(slot) = live.session.get(bind.stream) else { return Ok(()) };
+        let request = BindRequest::new(bind.attempt, bind.incarnation);
+        let Ended { incarnation, epoch, consumed } = *ended;
+        let word = LastWord { epoch, bytes: consumed.bytes, aborted: consumed.aborted };
+        match self.manager.end_consumed(&descriptor(bind, 0), request, incarnation, &word) {
+            Ok(()) => self.say_gone(slot, epoch, Cause::Consumed),
+            Err(EndError::Refused(error)) => self.refused(slot, error),
+            Err(EndError::NotSent) => {
+                return Err(live.session.judge(Violation::end_not_sent(bind.stream, ended)));
+            }
         }
         self.list(connection);
         Ok(())
@@ -46,14 +70,7 @@ impl NetCore {
             return;
         };
         let Some(serving) = self.serving.get_mut(slot) else { return };
-        let descriptor = ChannelDescriptor {
-            partition: bind.partition,
-            producer_attempt: bind.producer_attempt,
-            subpartition: bind.subpartition.wrapping_add(index),
-            location: Location::Local,
-            secret: bind.secret,
-            layout: bind.layout,
-        };
+        let descriptor = descriptor(bind, index);
         let request = BindRequest::new(bind.attempt, bind.incarnation).holding(HOLDS);
         let node = serving.node.clone();
         let inbox = Arc::new(Inbox::new(1, node.clone()));
@@ -137,6 +154,16 @@ impl NetCore {
         }
     }
 
+    /// The stream is over, and its binder is told so.
+    fn say_gone(&mut self, slot: usize, epoch: BindEpoch, cause: Cause) {
+        let Some(serving) = self.serving.try_remove(slot) else { return };
+        let Some(live) = self.connections.get_mut(serving.connection) else { return };
+        let stream = serving.stream;
+        if live.session.close(stream).is_some() {
+            live.say(&Frame::Gone(Gone { stream, epoch, cause }));
+        }
+    }
+
     pub(super) fn on_ack(&mut self, connection: usize, ack: &Ack) -> Result<(), Violation> {
         let Some(live) = self.connections.get_mut(connection) else { return Ok(()) };
         let Some(slot) = live.session.find(ack.stream, Kind::Ack)? else { return Ok(()) };
@@ -150,23 +177,29 @@ impl NetCore {
             Err(violation) => return Err(live.session.judge(violation)),
         }
         match served.acknowledged() {
-            Ok(is_end) => {
-                if is_end {
-                    served.partition.acknowledge_end();
-                }
-                self.list_parked(slot);
+            Ok(true) => {
+                served.partition.acknowledge_end();
+                self.say_gone(slot, ack.epoch, Cause::Consumed);
+                self.list(connection);
+                return Ok(());
             }
+            Ok(false) => self.list_parked(slot),
             // Fenced: the next visit says so.
             Err(_) => self.list_stream(slot),
         }
         Ok(())
     }
 
-    /// The consumer has closed its stream in order, and this is its last word.
+    /// The consumer has closed its stream in order, and this is its last word. That it has consumed the end is
+    /// answered: it keeps that in mind until then.
     pub(super) fn on_close(&mut self, connection: usize, close: &Close) -> Result<(), Violation> {
         let Some(live) = self.connections.get_mut(connection) else { return Ok(()) };
         let Some(slot) = live.session.find(close.stream, Kind::Close)? else { return Ok(()) };
-        if let Some(served) = self.serving.get_mut(slot).and_then(Serving::served) {
+        let mut answer = None;
+        if let Some(serving) = self.serving.get_mut(slot)
+            && let attempt = serving.attempt
+            && let Some(served) = serving.served()
+        {
             match served.outgoing.on_close(close) {
                 Ok(Acked::Fresh(_)) => {}
                 Ok(Acked::Stale) => {
@@ -175,15 +208,40 @@ impl NetCore {
                 }
                 Err(violation) => return Err(live.session.judge(violation)),
             }
-            let is_end = served.acknowledged();
+            let is_end = served.acknowledged() == Ok(true);
             served.source.close(Amount { records: close.yielded.records, bytes: close.yielded.bytes });
-            if is_end == Ok(true) {
+            if is_end {
                 served.partition.acknowledge_end();
             }
+            answer = served.is_through().then(|| match is_end {
+                true => Cause::Consumed,
+                // Whoever reads now speaks for itself.
+                false => served.severed(attempt),
+            });
         }
-        live.session.close(close.stream);
-        self.serving.try_remove(slot);
+        match answer {
+            Some(cause) => {
+                self.say_gone(slot, close.epoch, cause);
+                self.list(connection);
+            }
+            None => {
+                live.session.close(close.stream);
+                self.serving.try_remove(slot);
+            }
+        }
         Ok(())
+    }
+}
+
+/// The subpartition number `index` of those that a BIND names.
+fn descriptor(bind: &Bind, index: u32) -> ChannelDescriptor {
+    ChannelDescriptor {
+        partition: bind.partition,
+        producer_attempt: bind.producer_attempt,
+        subpartition: bind.subpartition.wrapping_add(index),
+        location: Location::Local,
+        secret: bind.secret,
+        layout: bind.layout,
     }
 }
 

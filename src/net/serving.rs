@@ -208,6 +208,11 @@ impl Served {
         })
     }
 
+    /// Whether the consumer has said that it is through with the partition's end.
+    pub(super) fn is_through(&self) -> bool {
+        self.source.end().is_some_and(|end| self.outgoing.consumed().entries >= end)
+    }
+
     /// This side looks by itself.
     fn stir(&mut self) {
         if std::mem::take(&mut self.is_quiet) {

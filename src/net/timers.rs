@@ -17,6 +17,8 @@ pub(super) enum Timer {
     Redial(RemoteAddress),
     /// The end of a connection's patience for its last words.
     Part { connection: usize, generation: u64 },
+    /// An end that waits for a connection, by the token of its channel.
+    End(u32),
     /// The end of a shutdown's patience.
     Stop,
 }

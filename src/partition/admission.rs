@@ -2,7 +2,8 @@
 
 use super::Partition;
 use super::descriptor::ChannelDescriptor;
-use crate::error::BindError;
+use crate::error::{BindError, Cause};
+use crate::subpartition::Refusal;
 
 impl Partition {
     /// Whether the descriptor is meant for this attempt of the partition, and fits it.
@@ -38,5 +39,14 @@ impl Partition {
             );
         }
         Ok(())
+    }
+
+    /// What a bind is told that a subpartition refused.
+    pub(super) fn refusal(&self, refusal: Refusal) -> BindError {
+        match refusal {
+            Refusal::Stale { presented, current } => BindError::Stale { presented, current },
+            Refusal::DuplicateAttempt { attempt } => BindError::DuplicateAttempt { attempt },
+            Refusal::Released => BindError::Released { cause: self.closed().unwrap_or(Cause::Released) },
+        }
     }
 }

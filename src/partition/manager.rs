@@ -13,7 +13,7 @@ use crate::id::{Attempt, BindSecret, JobId, PartitionId, RemoteAddress};
 use crate::inbox::Inbox;
 use crate::memory::SegmentPool;
 use crate::metrics::{Lines, WorkerCounts, cold_event};
-use crate::subpartition::{BindRequest, Grant, Refusal, View};
+use crate::subpartition::{BindRequest, Grant, View};
 use crate::sync::{Mutex, lock};
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Weak};
@@ -234,6 +234,21 @@ impl Manager {
         }
     }
 
+    /// Who knows what became of the partition that a bind was granted at. Also while the worker refuses new binds: what
+    /// is here is brought to its end.
+    pub(super) fn bound_at(&self, descriptor: &ChannelDescriptor) -> Result<Arc<Partition>, BindError> {
+        let registry = lock(&self.registry);
+        let here = registry.here.get(&descriptor.partition);
+        if let Some(here) = here.filter(|here| here.attempt == descriptor.producer_attempt) {
+            return Ok(here.clone());
+        }
+        match registry.find(descriptor)? {
+            Found::Here(partition) => Ok(partition),
+            // There was one before this worker, or it is forgotten.
+            Found::NotYet => Err(BindError::NotFound { partition: descriptor.partition }),
+        }
+    }
+
     fn bind_at(
         &self,
         partition: &Arc<Partition>,
@@ -244,11 +259,7 @@ impl Manager {
         partition.admit(descriptor)?;
         let not_found = || BindError::NotFound { partition: partition.id };
         let sub = partition.subpartition(descriptor.subpartition).ok_or_else(not_found)?;
-        let granted = sub.bind(request, node).map_err(|refusal| match refusal {
-            Refusal::Stale { presented, current } => BindError::Stale { presented, current },
-            Refusal::DuplicateAttempt { attempt } => BindError::DuplicateAttempt { attempt },
-            Refusal::Released => BindError::Released { cause: partition.closed().unwrap_or(Cause::Released) },
-        });
+        let granted = sub.bind(request, node).map_err(|refusal| partition.refusal(refusal));
         let (id, index, attempt) = (partition.id, descriptor.subpartition, request.attempt);
         let now = self.clock.now();
         let line = {

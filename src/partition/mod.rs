@@ -14,6 +14,7 @@
 mod admission;
 mod config;
 mod descriptor;
+mod ended;
 mod manager;
 #[allow(dead_code, reason = "on its way to `net`")]
 mod network;
@@ -23,9 +24,10 @@ mod waiting;
 pub use config::{CreateError, PartitionConfig};
 pub(crate) use descriptor::Home;
 pub use descriptor::{ChannelDescriptor, DescriptorError, Location};
+pub(crate) use ended::EndError;
 pub(crate) use manager::{BindOutcome, BoundView, Manager, WaitLimits};
 #[allow(unused_imports, reason = "on its way to `net`")]
-pub(crate) use network::{Network, OpenChannel, OpenError};
+pub(crate) use network::{GateLife, Network, OpenChannel, OpenError};
 pub use snapshot::{PartitionSnapshot, SubpartitionSnapshot};
 pub(crate) use waiting::{BindAnswer, Ticket};
 

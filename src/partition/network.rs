@@ -6,7 +6,7 @@ use crate::id::RemoteAddress;
 use crate::inbox::Feeder;
 use crate::subpartition::BindRequest;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use thiserror::Error;
 
 /// What a gate asks for: bind the subpartition that `descriptor` names, and feed what comes of it.
@@ -20,7 +20,14 @@ pub(crate) struct OpenChannel {
     pub(crate) window: u64,
     /// Its node is the one that [`Network::node`] gave.
     pub(crate) feeder: Feeder,
+    /// Whether the gate is there yet: what its task has acknowledged is told to the producer's worker as long as
+    /// it takes.
+    pub(crate) gate: Weak<GateLife>,
 }
+
+/// A gate has one as long as it is there.
+#[derive(Debug)]
+pub(crate) struct GateLife;
 
 /// Why a channel can't be opened. The gate tells it as a bind that failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
@@ -40,7 +47,8 @@ pub(crate) enum OpenError {
 }
 
 /// The network as gates see it: somebody who feeds channels. An opened channel is fed until an
-/// [`Over`](crate::inbox::Over) was pushed, or its task has closed it; a connection that can't be made is
+/// [`Over`](crate::inbox::Over) or the end of its partition was pushed, or its task has closed it; behind the end
+/// nothing comes, whatever becomes of the connection, and that it is consumed is told until it is known; a connection that can't be made is
 /// tried again with a pause that the network keeps, whoever asks.
 pub(crate) trait Network: Send + Sync + fmt::Debug {
     /// A new node of the thread that will feed a channel from `peer`.

@@ -5,8 +5,8 @@ use crate::clock::Moment;
 use crate::event::PriorityEvent;
 use crate::id::{BindEpoch, Incarnation};
 use crate::wire::{
-    Ack, Amount, Bound, Close, Consumed, EventFrame, PriorityFrame, Resume, Rule, Run, StreamId,
-    StreamPosition,
+    Ack, Amount, Bound, Close, Consumed, Ended, EventFrame, PriorityFrame, Resume, Rule, Run, StreamEvent,
+    StreamId, StreamPosition,
 };
 
 /// What to do with what came.
@@ -45,10 +45,6 @@ struct Told {
 pub(crate) struct Incoming {
     stream: StreamId,
     epoch: BindEpoch,
-    #[allow(
-        dead_code,
-        reason = "binds are resumed by the protocol's simulation; the rings begin anew for now"
-    )]
     incarnation: Incarnation,
     window: u64,
     /// Everything before is received.
@@ -67,6 +63,8 @@ pub(crate) struct Incoming {
     since: Option<Moment>,
     /// The last entry was received: so many entries in all.
     end: Option<u64>,
+    /// It was the end of the partition, which the server has to learn of.
+    is_whole: bool,
     /// The connection is lost: nothing is told until the bind is resumed.
     suspended: bool,
 }
@@ -92,6 +90,7 @@ impl Incoming {
             priority: 0,
             since: None,
             end: None,
+            is_whole: false,
             suspended: false,
         })
     }
@@ -129,6 +128,18 @@ impl Incoming {
     )]
     pub(crate) fn is_ended(&self) -> bool {
         self.end.is_some()
+    }
+
+    /// Whether all of the stream was received, with the end of the partition: nothing of it is missing, whatever
+    /// becomes of the connection.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.is_whole
+    }
+
+    /// What has to be told until it is confirmed, once the task has consumed the end of the partition.
+    pub(crate) fn ended(&self, consumed: Consumed) -> Option<Ended> {
+        let is_through = self.is_whole && self.end.is_some_and(|end| consumed.entries >= end);
+        is_through.then_some(Ended { incarnation: self.incarnation, epoch: self.epoch, consumed })
     }
 
     /// The bytes of credit from here on; what was granted stays granted.
@@ -173,6 +184,7 @@ impl Incoming {
         self.arrived += 1;
         if event.event.is_last() {
             self.end = Some(self.at.entries);
+            self.is_whole = matches!(event.event, StreamEvent::EndOfPartition);
         }
         Ok(Accept::Fresh)
     }

@@ -4,6 +4,8 @@
 //!   BIND --> Asked -- WAITING --> Waiting          over: REFUSED, CLOSE, GONE, ERROR, connection lost
 //!              |                     |
 //!              `------ BOUND --------`--> Bound
+//!
+//!   BIND that says that an end was consumed --> Told    over: GONE, REFUSED, ERROR, connection lost
 //! ```
 //! Both sides keep the same table. An id that is behind the next one and not in the table is over.
 
@@ -37,6 +39,8 @@ enum Phase {
     Asked,
     Waiting,
     Bound,
+    /// The BIND was a word about an older bind: nothing but its answer comes.
+    Told,
 }
 
 /// See the module's text. `S` is how the owner finds what it keeps for a stream.
@@ -98,7 +102,12 @@ impl<S: Copy> Session<S> {
     /// opened): another one does.
     pub(crate) fn open(&mut self, count: u32, state: impl FnMut(u32) -> S) -> Option<StreamId> {
         let may = (1..=BIND_COUNT_MAX).contains(&count) && self.has_room(count);
-        may.then(|| self.insert(count, state))
+        may.then(|| self.insert(count, Phase::Asked, state))
+    }
+
+    /// Binder: the same for a BIND that says that an end was consumed.
+    pub(crate) fn tell(&mut self, state: S) -> Option<StreamId> {
+        self.has_room(1).then(|| self.insert(1, Phase::Told, |_| state))
     }
 
     /// The next stream has this id: as if so many had been.
@@ -124,8 +133,11 @@ impl<S: Copy> Session<S> {
                 format_args!("BIND of {count} streams, 1 to {BIND_COUNT_MAX} may be"),
             );
         }
-        if bind.resume.is_some() && count != 1 {
-            return refuse(Rule::RANGE, format_args!("BIND resumes {count} streams at one position"));
+        if (bind.resume.is_some() || bind.ended.is_some()) && count != 1 {
+            return refuse(Rule::RANGE, format_args!("BIND goes on with {count} streams from one place"));
+        }
+        if bind.resume.is_some() && bind.ended.is_some() {
+            return refuse(Rule::RANGE, format_args!("BIND resumes a stream that it says has ended"));
         }
         if bind.subpartition.checked_add(count).is_none() {
             let from = bind.subpartition;
@@ -135,7 +147,8 @@ impl<S: Copy> Session<S> {
             let open = self.streams.len();
             return refuse(Rule::RANGE, format_args!("{count} more streams while {open} are open"));
         }
-        self.insert(count, state);
+        let phase = if bind.ended.is_some() { Phase::Told } else { Phase::Asked };
+        self.insert(count, phase, state);
         Ok(())
     }
 
@@ -144,10 +157,10 @@ impl<S: Copy> Session<S> {
         ids && self.streams.len() + count as usize <= STREAMS_MAX
     }
 
-    fn insert(&mut self, count: u32, mut state: impl FnMut(u32) -> S) -> StreamId {
+    fn insert(&mut self, count: u32, phase: Phase, mut state: impl FnMut(u32) -> S) -> StreamId {
         // Below 2^32 by `has_room`.
         let first = self.next as u32;
-        self.streams.extend((0..count).map(|at| (StreamId(first + at), (Phase::Asked, state(at)))));
+        self.streams.extend((0..count).map(|at| (StreamId(first + at), (phase, state(at)))));
         self.next += u64::from(count);
         StreamId(first)
     }
@@ -170,7 +183,8 @@ impl<S: Copy> Session<S> {
         let next = match (kind, *phase) {
             (Kind::Waiting, Phase::Asked) => Phase::Waiting,
             (Kind::Bound, Phase::Asked | Phase::Waiting) => Phase::Bound,
-            (Kind::Refused, same @ (Phase::Asked | Phase::Waiting)) => same,
+            (Kind::Refused, same @ (Phase::Asked | Phase::Waiting | Phase::Told)) => same,
+            (Kind::Gone, Phase::Told) => Phase::Told,
             (Kind::Close, same) => same,
             (Kind::Data | Kind::Event | Kind::Priority | Kind::Ack | Kind::Gone, Phase::Bound) => {
                 Phase::Bound

@@ -1,6 +1,6 @@
 //! What a peer did against the rules.
 
-use crate::wire::{ErrorFrame, Rule, StreamId, WireError};
+use crate::wire::{Ended, ErrorFrame, Rule, StreamId, WireError};
 use std::fmt;
 
 /// What comes to its end by a violation.
@@ -37,6 +37,14 @@ impl Violation {
     pub(crate) fn unread(bytes: usize, most: usize) -> Self {
         let text = format_args!("{bytes} bytes of answers wait to be read, {most} may");
         Self::connection(Rule::UNREAD, text)
+    }
+
+    /// A BIND says that an end was consumed which can't have been.
+    #[cold]
+    pub(crate) fn end_not_sent(stream: StreamId, ended: &Ended) -> Self {
+        let Ended { epoch, consumed, .. } = ended;
+        let text = format_args!("the end is consumed behind {consumed:?}, but {epoch} was not sent that");
+        Self::stream(stream, Rule::ENDED, text)
     }
 
     /// What the peer is told.

@@ -76,6 +76,9 @@ pub(crate) enum Ending {
     Fenced,
     /// It closed in order, after it had yielded so much since its begin.
     Closed { yielded: Amount },
+    /// It had everything to the end of the partition, and its reader has consumed that: `aborted` bytes of it were
+    /// of records broken off.
+    Consumed { aborted: u64 },
 }
 
 /// See the module above.
@@ -93,7 +96,7 @@ pub(crate) struct Subpartition {
     pub(super) writer: Arc<Waiter>,
     /// What the writer's half held of shared segments when it ended.
     pub(super) inherited: Inherited,
-    record: Mutex<BindRecord>,
+    pub(super) record: Mutex<BindRecord>,
 }
 
 impl Subpartition {
@@ -122,6 +125,7 @@ impl Subpartition {
                 epoch: BindEpoch::NEVER,
                 newest: None,
                 view: None,
+                last: None,
                 delivered: Amount::ZERO,
                 lost: Losses::default(),
                 in_doubt: Amount::ZERO,

@@ -28,6 +28,7 @@
 
 mod account;
 mod bind;
+mod ended;
 mod local;
 mod payload;
 mod policy;
@@ -46,6 +47,7 @@ pub use account::{Account, DroppedEvents, Losses};
 #[allow(unused_imports, reason = "for tests and models")]
 pub(crate) use bind::Ending;
 pub(crate) use bind::{BindRequest, Grant, Refusal, Subpartition};
+pub(crate) use ended::{Disbelief, LastWord};
 pub(crate) use local::LocalReader;
 pub use policy::{BeforeFirstBind, Flush, Policies, WhenAbsent, WhenFull, WhenRetained};
 pub use position::Amount;

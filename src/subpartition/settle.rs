@@ -2,6 +2,7 @@
 
 use super::account::{DroppedEvents, Losses, ViewAccount};
 use super::bind::{BindRequest, Ending, Refusal, Subpartition};
+use super::ended::LastView;
 use super::policy::WhenAbsent;
 use super::position::{Amount, Position};
 use super::ring::Deferred;
@@ -19,6 +20,8 @@ pub(super) struct BindRecord {
     /// The newest attempt that ever bound.
     pub(super) newest: Option<(Attempt, Incarnation)>,
     pub(super) view: Option<Bound>,
+    /// The view that was severed last, whose reader may have a last word.
+    pub(super) last: Option<LastView>,
     pub(super) delivered: Amount,
     pub(super) lost: Losses,
     pub(super) in_doubt: Amount,
@@ -43,7 +46,8 @@ impl Subpartition {
     /// `record.epoch`, which no view has yet.
     pub(super) fn sever(&self, record: &mut BindRecord, ending: Ending, later: &mut Deferred<'_>) -> Severed {
         let first = record.newest.is_none();
-        record.epoch = record.epoch.next();
+        let before = record.epoch;
+        record.epoch = before.next();
         let taken = self.ring.bump(record.epoch);
         self.priority.bump(record.epoch);
         let written = self.ring.written();
@@ -54,7 +58,9 @@ impl Subpartition {
         }
         let mut from = taken;
         if let Some(bound) = old {
-            from = self.settle(record, &bound, taken, written, ending, later);
+            let last;
+            (from, last) = self.settle(record, &bound, taken, written, ending, later);
+            record.last = Some(LastView { epoch: before, ..last });
             // Relaxed: noted before the take, which the bump has acquired (RING_E3).
             let names = bound.account.held().iter().map(|held| held.load(Ordering::Relaxed));
             severed.held =
@@ -84,7 +90,7 @@ impl Subpartition {
     }
 
     /// Closes the account of a view that had taken everything up to `taken`. Returns where the next view
-    /// begins: there, or under Replay where the old one had consumed.
+    /// begins: there, or under Replay where the old one had consumed; and what is remembered of the view.
     pub(super) fn settle(
         &self,
         record: &mut BindRecord,
@@ -93,28 +99,43 @@ impl Subpartition {
         written: Position,
         ending: Ending,
         later: &mut Deferred<'_>,
-    ) -> Position {
+    ) -> (Position, LastView) {
         // The entry first: amounts newer than it only mean that more is consumed (see `position_of`).
         let entry = bound.account.consumed_entry();
         let progress = self.ring.amount_at(taken, later).since(bound.start);
-        let (noted, broken) = bound.account.consumed();
+        let (noted, broken) = match ending {
+            Ending::Consumed { aborted } => (progress, aborted),
+            Ending::Fenced | Ending::Closed { .. } => bound.account.consumed(),
+        };
         let open = progress.beyond(noted);
         let consumed = progress.since(open);
         let (delivered, skipped, aborted) = bound.account.shares(consumed, broken);
         record.delivered += delivered;
         record.lost.skipped += skipped;
         record.lost.aborted += aborted;
-        if matches!(self.policies.when_absent, WhenAbsent::Replay { .. }) {
-            return self.ring.position_of(entry, written, bound.start.bytes + consumed.bytes);
-        }
+        let last = LastView {
+            epoch: record.epoch,
+            account: bound.account.clone(),
+            progress,
+            open,
+            skipped,
+            aborted: aborted.bytes,
+            // One that closed in order has said its last word.
+            had_end: matches!(ending, Ending::Fenced) && self.is_past_end(taken),
+        };
         let in_doubt = match ending {
+            Ending::Consumed { .. } => return (taken, last),
+            _ if matches!(self.policies.when_absent, WhenAbsent::Replay { .. }) => {
+                let consumed = bound.start.bytes + consumed.bytes;
+                return (self.ring.position_of(entry, written, consumed), last);
+            }
             Ending::Fenced => open,
             // A consumer far away is believed no more than it can have got.
             Ending::Closed { yielded } => yielded.beyond(noted).at_most(open),
         };
         record.in_doubt += in_doubt;
         record.lost.unread += open.since(in_doubt);
-        taken
+        (taken, last)
     }
 
     /// Counts what lies between two places as lost for one cause, and moves `taken` behind it.

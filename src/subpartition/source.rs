@@ -257,6 +257,11 @@ impl Source {
         Ok(is_end && self.view.acknowledge_end())
     }
 
+    /// The number of entries sent up to the end of the partition, once that was.
+    pub(crate) fn end(&self) -> Option<u64> {
+        self.end
+    }
+
     fn note_consumed(&self) {
         self.view.account().set_consumed(self.skipped + self.consumed.amount);
     }

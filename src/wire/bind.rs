@@ -37,7 +37,7 @@ impl Amount {
 pub(crate) struct Bind {
     pub(crate) stream: StreamId,
     pub(crate) subpartition: u32,
-    /// At least 1; exactly 1 with `resume`.
+    /// At least 1; exactly 1 with `resume` or `ended`, which don't go together.
     pub(crate) count: u32,
     pub(crate) partition: PartitionId,
     pub(crate) producer_attempt: Attempt,
@@ -48,6 +48,19 @@ pub(crate) struct Bind {
     /// Credit of each stream that starts anew: up to this position it may be sent.
     pub(crate) limit: StreamPosition,
     pub(crate) resume: Option<Resume>,
+    /// Asks for nothing: says that an older bind's reader came to its end.
+    pub(crate) ended: Option<Ended>,
+}
+
+/// The reader of a bind has consumed the end of the partition, and its connection was lost before that was confirmed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Ended {
+    /// Of the producer, as BOUND told it.
+    pub(crate) incarnation: Incarnation,
+    /// Of the bind whose reader it was.
+    pub(crate) epoch: BindEpoch,
+    /// Final: everything that was sent in that bind.
+    pub(crate) consumed: Consumed,
 }
 
 /// The binder has received a part of the stream over a connection that is gone.
@@ -108,6 +121,12 @@ impl Bind {
             put_position(out, resume.limit);
             out.put_u32_le(resume.priority);
         }
+        out.put_u8(u8::from(self.ended.is_some()));
+        if let Some(ended) = &self.ended {
+            out.put_u64_le(ended.incarnation.0);
+            out.put_u32_le(ended.epoch.0);
+            ended.consumed.put(out);
+        }
     }
 
     pub(super) fn get(body: &mut Body<'_>) -> Result<Self, WireError> {
@@ -123,6 +142,17 @@ impl Bind {
             incarnation: Incarnation(body.u64()?),
             limit: body.position()?,
             resume: if body.bool("whether to resume")? { Some(Resume::get(body)?) } else { None },
+            ended: if body.bool("whether it has ended")? { Some(Ended::get(body)?) } else { None },
+        })
+    }
+}
+
+impl Ended {
+    fn get(body: &mut Body<'_>) -> Result<Self, WireError> {
+        Ok(Self {
+            incarnation: Incarnation(body.u64()?),
+            epoch: body.epoch()?,
+            consumed: Consumed::get(body)?,
         })
     }
 }
@@ -255,7 +285,8 @@ impl Close {
     }
 }
 
-/// The view has ended without an end of its stream: released, superseded, fenced. The stream is over.
+/// The view has ended: released, superseded, fenced; or the binder's word is taken that its reader has consumed the
+/// end of the partition. The stream is over.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Gone {
     pub(crate) stream: StreamId,

@@ -38,7 +38,7 @@ mod tests;
 #[allow(unused_imports, reason = "on its way to `net`")]
 pub(crate) use {
     ack::{Ack, Acks, Consumed, encode_acks},
-    bind::{Amount, Bind, Bound, Close, Gone, LOSSES, Refused, Resume, Waiting},
+    bind::{Amount, Bind, Bound, Close, Ended, Gone, LOSSES, Refused, Resume, Waiting},
     data::{Run, Runs, encode_data},
     descriptor::{Descriptor, decode_descriptor, encode_descriptor},
     error::WireError,

@@ -69,9 +69,11 @@ impl Rule {
     pub(crate) const UNREAD: Self = Self(27);
     /// A worker holds no more of another than that one lets each hold.
     pub(crate) const SHARE: Self = Self(28);
+    /// A consumed end is told until it is answered, and only one that was sent.
+    pub(crate) const ENDED: Self = Self(29);
     /// The newest.
     #[cfg(all(test, not(loom)))]
-    pub(crate) const LAST: Self = Self::SHARE;
+    pub(crate) const LAST: Self = Self::ENDED;
 }
 
 impl fmt::Display for Rule {

@@ -232,13 +232,17 @@ impl Worker {
         self.0.manager.pool().census()
     }
 
-    /// Takes no new partitions and binds, lets what is here come to its end for at most `deadline`, then
-    /// ends the rest. Blocks the calling thread; returns the last picture before the end.
+    /// Takes no new partitions and binds, lets what is here come to its end for at most `deadline` (partitions, and
+    /// ends that tasks have consumed and that the producers' workers haven't confirmed), then ends the rest. Blocks the calling thread; returns the last picture before the end.
     pub fn shutdown(&self, deadline: Duration) -> WorkerSnapshot {
         let clock = &self.0.clock;
         let until = clock.now().plus(deadline);
         self.0.manager.close_door();
-        while !self.0.manager.is_empty() && clock.now() < until {
+        let is_done = || {
+            let unsaid = self.0.threads.as_ref().map_or(0, |threads| threads.snapshot().ends_unsaid);
+            self.0.manager.is_empty() && unsaid == 0
+        };
+        while !is_done() && clock.now() < until {
             std::thread::park_timeout(DRAIN_LOOK);
         }
         let last = self.snapshot();

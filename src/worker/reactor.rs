@@ -14,7 +14,9 @@ use std::time::Duration;
 ///
 /// What a gate was given last, the end of a partition included, is acknowledged by the next turn: a thread that has
 /// read its last end and goes on to something else turns once more or drops the reactor, or a producer that waits in
-/// [`finish`](crate::RecordWriter::finish) waits for it.
+/// [`finish`](crate::RecordWriter::finish) waits for it. When the connection is lost before that is confirmed it is told
+/// again by the next one, while the reactor is turned: [`NetSnapshot::ends_unsaid`](crate::NetSnapshot::ends_unsaid)
+/// says whether there is such an end. Dropping the reactor gives it up.
 ///
 /// Dropping it closes its channels in order and its connections: at once, or, if it is dropped by what its own turn
 /// has woken, at the end of that turn.

@@ -9,6 +9,7 @@
 mod answers;
 mod ends;
 mod flow;
+mod lost;
 mod proxy;
 mod scale;
 mod silence;

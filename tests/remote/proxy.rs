@@ -10,11 +10,12 @@ use pirn::{
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-/// Forwards connections to a worker, and cuts all of them when it is told to.
+/// Forwards connections to a worker, and cuts all of them when it is told to. While it is mute it swallows what goes to
+/// that worker.
 pub(crate) struct Proxy {
     pub(crate) address: SocketAddr,
     shared: Arc<Shared>,
@@ -23,9 +24,10 @@ pub(crate) struct Proxy {
 
 #[derive(Default)]
 struct Shared {
-    target: OnceLock<SocketAddr>,
+    target: Mutex<Option<SocketAddr>>,
     streams: Mutex<Vec<TcpStream>>,
     accepted: AtomicU64,
+    is_mute: AtomicBool,
     is_over: AtomicBool,
 }
 
@@ -42,10 +44,14 @@ impl Proxy {
                 }
                 all.accepted.fetch_add(1, Ordering::Relaxed);
                 // A worker that is gone is a connection that is closed.
-                let Ok(onward) = TcpStream::connect(all.target.get().unwrap()) else { continue };
-                for (from, to) in [(&stream, &onward), (&onward, &stream)] {
+                let target = all.target.lock().unwrap().unwrap();
+                let Ok(onward) = TcpStream::connect(target) else { continue };
+                for (from, to, is_inward) in [(&stream, &onward, true), (&onward, &stream, false)] {
                     let (from, to) = (from.try_clone().unwrap(), to.try_clone().unwrap());
-                    thread::spawn(move || forward(from, to));
+                    let all = all.clone();
+                    thread::spawn(move || {
+                        forward(from, to, || is_inward && all.is_mute.load(Ordering::Relaxed));
+                    });
                 }
                 all.streams.lock().unwrap().extend([stream, onward]);
             }
@@ -54,7 +60,12 @@ impl Proxy {
     }
 
     pub(crate) fn lead_to(&self, target: SocketAddr) {
-        self.shared.target.set(target).unwrap();
+        *self.shared.target.lock().unwrap() = Some(target);
+    }
+
+    /// What goes to the worker gets lost, or gets there again.
+    pub(crate) fn set_mute(&self, mute: bool) {
+        self.shared.is_mute.store(mute, Ordering::Relaxed);
     }
 
     /// Ends every connection where it stands, in the middle of whatever is under way.
@@ -83,10 +94,13 @@ impl Drop for Proxy {
     }
 }
 
-fn forward(mut from: TcpStream, mut to: TcpStream) {
+fn forward(mut from: TcpStream, mut to: TcpStream, is_mute: impl Fn() -> bool) {
     // Of an odd size, so that frames are cut anywhere.
     let mut buffer = [0; 7919];
     while let Ok(count @ 1..) = from.read(&mut buffer) {
+        if is_mute() {
+            continue;
+        }
         if to.write_all(&buffer[..count]).is_err() {
             break;
         }

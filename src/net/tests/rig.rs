@@ -20,7 +20,7 @@ use crate::wire::{
     Bind, Features, Frame, HEADER_BYTES, Limits, PAYLOAD_BYTES_MAX, Purpose, StreamId, decode, frame_bytes,
 };
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::task::Waker;
 use std::time::Duration;
 
@@ -111,6 +111,7 @@ pub(super) fn bind(stream: u32, partition: u32, count: u32) -> Bind {
         incarnation: Incarnation(1),
         limit: Incoming::initial_limit(WINDOW),
         resume: None,
+        ended: None,
     }
 }
 
@@ -187,7 +188,8 @@ impl Rig {
             layout: RecordLayout::Lengths,
         };
         let request = BindRequest::new(Attempt(1), Incarnation(1));
-        let channel = OpenChannel { descriptor, peer: peer(), request, window: WINDOW, feeder };
+        let channel =
+            OpenChannel { descriptor, peer: peer(), request, window: WINDOW, feeder, gate: Weak::new() };
         self.endpoints.open(channel).unwrap();
         end
     }

@@ -282,3 +282,32 @@ fn the_last_word_says_how_far_it_came() {
         Close { stream: STREAM, epoch: EPOCH, received: at(70, 0), consumed: consumed(50, 0), yielded };
     assert_eq!(close, said);
 }
+
+#[test]
+fn the_end_is_told_until_it_is_answered() {
+    let mut incoming = incoming();
+    assert_eq!(incoming.on_run(&run(at(0, 0), 70)), Ok(Accept::Fresh));
+    assert_eq!(incoming.on_event(&event(at(70, 0), StreamEvent::EndOfData)), Ok(Accept::Fresh));
+    assert!(!incoming.is_whole());
+    assert_eq!(incoming.ended(consumed(70, 1)), None);
+    assert_eq!(incoming.on_event(&event(at(70, 1), StreamEvent::EndOfPartition)), Ok(Accept::Fresh));
+    assert!(incoming.is_whole());
+    assert_eq!(incoming.ended(consumed(70, 1)), None, "the task has yet to come to it");
+    let all = consumed(70, 2);
+    let ended = Ended { incarnation: Incarnation(9), epoch: EPOCH, consumed: all };
+    assert_eq!(incoming.ended(all), Some(ended));
+    // Whether an acknowledgement was sent or not: it may have been lost.
+    let done = Progress { consumed: all, ..progress(at(70, 2)) };
+    assert!(incoming.acknowledgement(&done, moment(0), false).is_some());
+    assert_eq!(incoming.ended(all), Some(ended));
+}
+
+/// The producer's failure is the end of the stream, and nobody waits for its acknowledgement.
+#[test]
+fn a_failure_is_no_end_to_be_told() {
+    let mut incoming = incoming();
+    let failed = StreamEvent::Failed(crate::error::Cause::Dropped);
+    assert_eq!(incoming.on_event(&event(at(0, 0), failed)), Ok(Accept::Fresh));
+    assert!(incoming.is_ended() && !incoming.is_whole());
+    assert_eq!(incoming.ended(consumed(0, 1)), None);
+}

@@ -48,6 +48,7 @@ fn bind(stream: u32, count: u32) -> Bind {
         incarnation: Incarnation(1),
         limit: Incoming::initial_limit(WINDOW),
         resume: None,
+        ended: None,
     }
 }
 

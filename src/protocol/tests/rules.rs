@@ -5,7 +5,7 @@ use super::*;
 const PAGE: &str = include_str!("../../../docs/PROTOCOL.md");
 
 /// Where the tests of rules stand.
-const TESTS: [&str; 10] = [
+const TESTS: [&str; 11] = [
     include_str!("handshake.rs"),
     include_str!("incoming.rs"),
     include_str!("outgoing.rs"),
@@ -15,6 +15,7 @@ const TESTS: [&str; 10] = [
     include_str!("../../wire/tests/round_trip.rs"),
     include_str!("../../net/tests/share.rs"),
     include_str!("../../worker/control/tests/garbage.rs"),
+    include_str!("../../worker/tests/hostile/endings.rs"),
     include_str!("../../worker/tests/hostile/unread.rs"),
 ];
 

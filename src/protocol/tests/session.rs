@@ -78,6 +78,9 @@ fn a_bind_names_a_range_that_may_be() {
         Resume { incarnation: Incarnation(1), epoch: EPOCH, at: at(1, 0), limit: at(2, 64), priority: 0 };
     assert_eq!(refuse(Bind { resume: Some(resume), ..bind(0, 2) }), (Rule::RANGE, true));
     assert_eq!(server().on_bind(&Bind { resume: Some(resume), ..bind(0, 1) }, |_| 0), Ok(()));
+    let ended = Some(ended());
+    assert_eq!(refuse(Bind { ended, ..bind(0, 2) }), (Rule::RANGE, true));
+    assert_eq!(refuse(Bind { ended, resume: Some(resume), ..bind(0, 1) }), (Rule::RANGE, true));
     assert_eq!(server().on_bind(&bind(0, BIND_COUNT_MAX), |_| 0), Ok(()));
     // Open streams are bounded, on both sides alike.
     let (mut ours, mut theirs) = (binder(), server());
@@ -120,6 +123,34 @@ fn a_bind_is_answered_once_and_nothing_comes_before() {
     assert_eq!(refused(session.find(StreamId(0), Kind::Ack)), (Rule::ANSWER, false));
     assert!(session.answer(StreamId(0), Kind::Bound));
     assert_eq!(session.find(StreamId(0), Kind::Ack), Ok(Some(5)));
+}
+
+fn ended() -> Ended {
+    Ended { incarnation: Incarnation(1), epoch: EPOCH, consumed: Consumed::default() }
+}
+
+#[test]
+fn a_bind_that_says_an_end_is_answered_and_nothing_else() {
+    let mut ours = binder();
+    for answer in [Kind::Gone, Kind::Refused] {
+        let stream = ours.tell(7).expect("room");
+        for wrong in [Kind::Waiting, Kind::Bound, Kind::Data, Kind::Event, Kind::Priority] {
+            assert_eq!(refused(ours.find(stream, wrong)), (Rule::ANSWER, false), "{wrong:?}");
+        }
+        assert_eq!(ours.find(stream, answer), Ok(Some(7)));
+        assert_eq!(ours.close(stream), Some(7));
+    }
+    let mut theirs = server();
+    assert_eq!(theirs.on_bind(&Bind { ended: Some(ended()), ..bind(0, 1) }, |_| 7), Ok(()));
+    assert_eq!(refused(theirs.find(StreamId(0), Kind::Ack)), (Rule::ANSWER, false));
+    assert_eq!(theirs.close(StreamId(0)), Some(7));
+    assert_eq!(theirs.on_bind(&bind(1, 1), |_| 8), Ok(()), "the ids go on");
+    // It takes a stream like any other.
+    let mut full = binder();
+    for _ in (0..STREAMS_MAX).step_by(BIND_COUNT_MAX as usize) {
+        assert!(full.open(BIND_COUNT_MAX, |_| 0).is_some());
+    }
+    assert_eq!(full.tell(0), None);
 }
 
 #[test]

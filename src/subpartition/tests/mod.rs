@@ -4,6 +4,7 @@
 
 mod basics;
 mod catalogue;
+mod ended;
 mod faults;
 mod found;
 mod oracle;

@@ -150,14 +150,20 @@ fn bind() -> impl Strategy<Value = Bind> {
             priority,
         },
     );
+    let ended = (any::<(u64, u32)>(), consumed()).prop_map(|((incarnation, epoch), consumed)| Ended {
+        incarnation: Incarnation(incarnation),
+        epoch: BindEpoch(epoch),
+        consumed,
+    });
     let numbers = any::<(u32, u32, u32, u32, u128, u32, u64)>();
-    (numbers, partition(), layout(), position(), prop::option::of(resume)).prop_map(
+    let more = (prop::option::of(resume), prop::option::of(ended));
+    (numbers, partition(), layout(), position(), more).prop_map(
         |(
             (stream, subpartition, count, producer, secret, attempt, incarnation),
             partition,
             layout,
             limit,
-            resume,
+            (resume, ended),
         )| {
             Bind {
                 stream: StreamId(stream),
@@ -171,6 +177,7 @@ fn bind() -> impl Strategy<Value = Bind> {
                 incarnation: Incarnation(incarnation),
                 limit,
                 resume,
+                ended,
             }
         },
     )

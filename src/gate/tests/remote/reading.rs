@@ -7,7 +7,7 @@ fn a_channel_is_opened_bound_read_and_ended() {
     let mut all = Remote::new(|config| config);
     assert_eq!(all.gate.why_blocked(0), Some(WhyBlocked::Unbound));
     assert_eq!(all.drain(), []);
-    let OpenChannel { descriptor, peer: to, request, window, mut feeder } = all.network.opened();
+    let OpenChannel { descriptor, peer: to, request, window, mut feeder, .. } = all.network.opened();
     assert_eq!((descriptor, to), (remote(0, 1), peer()));
     assert_eq!((request.attempt, request.incarnation), (Attempt(1), Incarnation(1)));
     assert_eq!((window, feeder.window()), (4 << 20, 4 << 20));

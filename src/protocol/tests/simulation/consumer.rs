@@ -1,13 +1,16 @@
 //! The binder's worker: channels, and the connection that it has.
 
+mod channel;
+mod ends;
+
 use super::pipe::next_frame;
-use super::producer::{Producer, Unit, unit};
+use super::producer::{Producer, Unit};
 use super::{Dice, Marks};
 use crate::clock::Moment;
+use crate::error::{BindError, Cause};
 use crate::id::{BindEpoch, WorkerId};
 use crate::protocol::{
-    ACK_DELAY, Agreed, Client, EVENT_BYTES_MAX, EVENTS_MAX, Incoming, Offer, Progress, Role, Scope, Session,
-    Violation, withdrawal,
+    ACK_DELAY, Agreed, Client, Incoming, Offer, Progress, Role, Scope, Session, Violation, withdrawal,
 };
 use crate::wire::*;
 use std::collections::VecDeque;
@@ -38,6 +41,14 @@ pub(super) enum ChannelState {
     Idle(Option<Box<Incoming>>),
     Asked(StreamId, Option<Box<Incoming>>),
     Bound(Box<Incoming>),
+    /// Received to its end over a connection that is lost: the task has yet to take the rest.
+    Whole(Box<Incoming>),
+    /// The task has consumed the end, which has to be told by the next connection.
+    ToTell(Ended),
+    /// It was told, and isn't confirmed.
+    Told(Ended),
+    /// The server knows.
+    Done,
 }
 
 #[derive(Debug)]
@@ -60,70 +71,6 @@ pub(super) struct Link {
 enum LinkState {
     Shaking(Client),
     Open(Agreed, Session<usize>),
-}
-
-impl Channel {
-    /// A bind starts anew.
-    fn start(&mut self, base: u64, priority_base: u64) {
-        self.queue.clear();
-        self.progress = Progress::default();
-        self.urgent = 0;
-        (self.next, self.next_priority) = (base, priority_base);
-        self.unsaid = None;
-    }
-
-    /// What comes is what has to come, and the queue holds no more than was granted.
-    fn store(&mut self, index: usize, total: u64, units: impl Iterator<Item = Unit>, now: u64) {
-        for came in units {
-            assert_eq!(came, unit(index, self.next, total), "unit {} of {index}", self.next);
-            self.next += 1;
-            self.queue.push_back(came);
-        }
-        self.unsaid = self.unsaid.or(Some(now));
-        let bytes = self.queue.iter().filter(|unit| matches!(unit, Unit::Byte(_))).count() as u64;
-        let events = self.queue.len() as u64 - bytes;
-        assert!(bytes <= self.window, "{bytes} bytes wait in a window of {}", self.window);
-        assert!(events <= EVENTS_MAX, "{events} events wait");
-        let application = |unit: &Unit| if let Unit::Application(bytes) = unit { *bytes } else { 0 };
-        assert!(self.queue.iter().map(application).sum::<usize>() <= EVENT_BYTES_MAX);
-    }
-
-    /// The task takes some of what waits, and is done with it now or later.
-    fn take(&mut self, count: u64, dice: &mut Dice, marks: &mut Marks) {
-        let before = self.progress.left;
-        let mut checkpoint = false;
-        for taken in self.queue.drain(..(count as usize).min(self.queue.len())) {
-            match taken {
-                Unit::Byte(_) => self.progress.left.bytes += 1,
-                event => {
-                    self.progress.left.entries += 1;
-                    checkpoint |=
-                        self.progress.left.entries.is_multiple_of(150) || event == Unit::EndOfPartition;
-                }
-            }
-        }
-        let left = self.progress.left;
-        let consumed = match self.explicit {
-            // What was taken before counts as consumed when more is asked for.
-            false if self.queue.is_empty() => left,
-            false => before,
-            true if checkpoint => left,
-            true => return,
-        };
-        if self.explicit && consumed.entries > 100 {
-            marks.note("acknowledged late by the task");
-        }
-        self.progress.consumed = Consumed {
-            records: consumed.bytes,
-            bytes: consumed.bytes,
-            entries: consumed.entries,
-            aborted: 0,
-        };
-        self.progress.pinned = dice.below(self.window / 2 + 1);
-        let priority = dice.below(u64::from(self.urgent) + 1) as u32;
-        self.urgent -= priority;
-        self.progress.priority = self.progress.priority.wrapping_add(priority);
-    }
 }
 
 impl Consumer {
@@ -159,9 +106,21 @@ impl Consumer {
             let state = std::mem::replace(&mut channel.state, ChannelState::Idle(None));
             channel.state = ChannelState::Idle(match state {
                 ChannelState::Idle(resume) | ChannelState::Asked(_, resume) => resume,
+                ChannelState::Bound(incoming) if incoming.is_whole() => {
+                    channel.state = ChannelState::Whole(incoming);
+                    continue;
+                }
                 ChannelState::Bound(mut incoming) => {
                     let _ = incoming.suspend();
                     Some(incoming)
+                }
+                ChannelState::Told(ended) => {
+                    channel.state = ChannelState::ToTell(ended);
+                    continue;
+                }
+                same @ (ChannelState::Whole(_) | ChannelState::ToTell(_) | ChannelState::Done) => {
+                    channel.state = same;
+                    continue;
                 }
             });
         }
@@ -185,6 +144,14 @@ impl Consumer {
             }
         }
         for (index, channel) in self.channels.iter_mut().enumerate() {
+            if let ChannelState::ToTell(ended) = channel.state {
+                let stream = session.tell(index).expect("room");
+                let subpartition = index as u32;
+                let bind = Bind { ended: Some(ended), subpartition, ..super::super::bind(stream.0, 1) };
+                Frame::Bind(bind).encode(out, agreed.features);
+                channel.state = ChannelState::Told(ended);
+                continue;
+            }
             let ChannelState::Idle(incoming) = &mut channel.state else { continue };
             if !dice.once_in(3) {
                 continue;
@@ -205,7 +172,15 @@ impl Consumer {
         let Some(Link { state: LinkState::Open(agreed, session), out, .. }) = &mut self.link else { return };
         let channel = &mut self.channels[index];
         let (stream, close) = match &channel.state {
-            ChannelState::Idle(_) => return,
+            // What was acknowledged stays so.
+            ChannelState::Idle(_) | ChannelState::ToTell(_) | ChannelState::Told(..) | ChannelState::Done => {
+                return;
+            }
+            ChannelState::Whole(_) => {
+                channel.state = ChannelState::Idle(None);
+                return;
+            }
+            ChannelState::Bound(incoming) if incoming.ended(channel.progress.consumed).is_some() => return,
             ChannelState::Asked(stream, _) => (*stream, withdrawal(*stream)),
             ChannelState::Bound(incoming) => {
                 let left = channel.progress.left.bytes;
@@ -366,7 +341,7 @@ impl Consumer {
     ) -> Result<(), Violation> {
         let Some(index) = self.bound(session, run.stream, Kind::Data, marks)? else { return Ok(()) };
         let channel = &mut self.channels[index];
-        let ChannelState::Bound(incoming) = &mut channel.state else { panic!("the session says so") };
+        let Some(incoming) = channel.incoming() else { return Ok(()) };
         match incoming.on_run(run).map_err(|violation| session.judge(violation))? {
             crate::protocol::Accept::Fresh => {
                 let units = payload.iter().map(|byte| Unit::Byte(*byte));
@@ -398,10 +373,18 @@ impl Consumer {
                     return Ok(());
                 };
                 session.close(refused.stream);
+                let is_known = refused.error == BindError::Released { cause: Cause::Consumed };
                 let state = std::mem::replace(&mut self.channels[index].state, ChannelState::Idle(None));
-                if let ChannelState::Asked(_, resume) = state {
-                    self.channels[index].state = ChannelState::Idle(resume);
-                }
+                self.channels[index].state = match state {
+                    _ if is_known => {
+                        assert!(producer.subs[index].is_done);
+                        ChannelState::Done
+                    }
+                    ChannelState::Asked(_, resume) => ChannelState::Idle(resume),
+                    // Another bind came later, which is this one's successor.
+                    ChannelState::Told(..) => ChannelState::Idle(None),
+                    other => panic!("{other:?} is refused"),
+                };
             }
             Frame::Bound(bound) => {
                 let Some(index) = self.bound(session, bound.stream, Kind::Bound, marks)? else {
@@ -414,7 +397,7 @@ impl Consumer {
                     return Ok(());
                 };
                 let channel = &mut self.channels[index];
-                let ChannelState::Bound(incoming) = &mut channel.state else { panic!("the session says so") };
+                let Some(incoming) = channel.incoming() else { return Ok(()) };
                 if incoming.on_event(event).map_err(|violation| session.judge(violation))? == Accept::Dropped
                 {
                     session.count_stale();
@@ -435,7 +418,7 @@ impl Consumer {
                     return Ok(());
                 };
                 let channel = &mut self.channels[index];
-                let ChannelState::Bound(incoming) = &mut channel.state else { panic!("the session says so") };
+                let Some(incoming) = channel.incoming() else { return Ok(()) };
                 if incoming.on_priority(priority).map_err(|violation| session.judge(violation))?
                     == Accept::Dropped
                 {
@@ -449,12 +432,21 @@ impl Consumer {
             }
             Frame::Gone(gone) => {
                 let Some(index) = self.bound(session, gone.stream, Kind::Gone, marks)? else { return Ok(()) };
-                let ChannelState::Bound(incoming) = &self.channels[index].state else {
-                    panic!("the session says so")
+                let epoch = match &self.channels[index].state {
+                    ChannelState::Bound(incoming) => incoming.epoch(),
+                    ChannelState::Told(ended) => ended.epoch,
+                    other => panic!("the session has it open: {other:?}"),
                 };
-                assert_eq!(incoming.epoch(), gone.epoch);
+                assert_eq!(epoch, gone.epoch);
                 self.end(session, gone.stream);
-                marks.note("gone");
+                if gone.cause == Cause::Consumed {
+                    // The oracle of ends: who isn't told again has been heard.
+                    assert!(producer.subs[index].is_done);
+                    self.channels[index].state = ChannelState::Done;
+                    marks.note("end confirmed");
+                } else {
+                    marks.note("gone");
+                }
             }
             Frame::Error(error) => self.end(session, error.stream.expect("errors here are about streams")),
             other => panic!("{other:?} is never sent"),

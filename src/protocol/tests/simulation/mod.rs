@@ -4,7 +4,8 @@
 //! The source of a subpartition is a sequence of units, a byte or an entry each, which are functions of
 //! their number. So a unit's number is where its epoch began plus its position, and the oracle is one number
 //! for each channel: the unit that has to come next. It starts anew with a bind that starts anew, and at no
-//! other time: in order, once, and resumed at exactly the next one.
+//! other time: in order, once, and resumed at exactly the next one. A reader that has consumed the end never binds
+//! again: the run is over when the server has learned of each end, and the reader of that.
 
 mod consumer;
 mod pipe;
@@ -95,6 +96,11 @@ fn streams_arrive_in_order_and_once_whatever_happens() {
         "dropped as unknown",
         "acknowledged late by the task",
         "end consumed",
+        "end confirmed",
+        "end told again",
+        "end told twice",
+        "read to its end without a connection",
+        "cut behind the end",
         "no credit",
         "no credit for events",
         "priority",

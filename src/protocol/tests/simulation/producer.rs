@@ -1,5 +1,7 @@
 //! The server's worker: subpartitions, and the connections that came in.
 
+mod ends;
+
 use super::pipe::next_frame;
 use super::{Dice, Marks, mix};
 use crate::error::{BindError, Cause};
@@ -191,6 +193,10 @@ impl Producer {
         match frame {
             Frame::Bind(bind) => {
                 session.on_bind(bind, |index| (bind.subpartition + index) as usize)?;
+                if let Some(ended) = &bind.ended {
+                    self.on_ended(link, bind, ended, marks);
+                    return Ok(());
+                }
                 for index in 0..bind.count {
                     let stream = StreamId(bind.stream.0 + index);
                     let index = (bind.subpartition + index) as usize;
@@ -225,7 +231,9 @@ impl Producer {
                         marks.note("taken back");
                     }
                 }
-                self.end(link, close.stream);
+                if !self.confirm(link, index, close.stream, marks) {
+                    self.end(link, close.stream);
+                }
             }
             Frame::Error(error) => {
                 let stream = error.stream.expect("errors here are about streams");
@@ -258,11 +266,7 @@ impl Producer {
                     assert!(last.limit.is_within(ack.limit) && last.received.is_within(ack.received));
                     assert!(last.consumed.position().is_within(ack.consumed.position()));
                 }
-                let consumed = served.outgoing.consumed().position();
-                if served.base + consumed.bytes + consumed.entries == sub.total && !sub.is_done {
-                    sub.is_done = true;
-                    marks.note("end consumed");
-                }
+                self.confirm(link, index, ack.stream, marks);
                 Ok(())
             }
         }
@@ -309,6 +313,12 @@ impl Producer {
                 let stream = ask.stream;
                 let LinkState::Open(agreed, session) = &mut link.state else { unreachable!("it asked") };
                 let features = agreed.features;
+                if self.subs[ask.index].is_done {
+                    let error = BindError::Released { cause: Cause::Consumed };
+                    Frame::Refused(Refused { stream, error }).encode(&mut link.out, features);
+                    session.close(stream);
+                    continue;
+                }
                 match dice.below(if calm { 3 } else { 6 }) {
                     0 | 1 => link.asked.push(ask),
                     3 if !ask.is_waiting => {

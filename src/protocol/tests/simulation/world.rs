@@ -37,7 +37,8 @@ impl World {
         for step in 0..STEPS_MAX {
             let calm = step > CALM_AFTER;
             self.step(calm, marks);
-            if calm && self.producer.subs.iter().all(|sub| sub.is_done) {
+            // The oracle of ends: the server learns of each, whatever was cut, and says so.
+            if calm && self.producer.subs.iter().all(|sub| sub.is_done) && self.consumer.is_done() {
                 return;
             }
         }
@@ -57,6 +58,7 @@ impl World {
         }
         self.consumer.bind(&mut self.dice);
         self.consumer.take(&mut self.dice, marks);
+        self.consumer.conclude(&mut self.dice, marks);
         self.due = self.consumer.acknowledge(self.now, &mut self.dice);
         if !calm {
             self.trouble(marks);
@@ -102,6 +104,13 @@ impl World {
 
     fn trouble(&mut self, marks: &mut Marks) {
         let index = self.dice.below(self.producer.subs.len() as u64) as usize;
+        if self.consumer.waits_for_confirmation()
+            && self.dice.once_in(5)
+            && let Some(link) = &self.consumer.link
+        {
+            self.lines[link.line].cut = true;
+            marks.note("cut behind the end");
+        }
         match self.dice.below(600) {
             0 | 1 => {
                 if let Some(link) = &self.consumer.link {

@@ -6,6 +6,7 @@
 #[cfg(feature = "tracing")]
 mod alone;
 mod binders;
+mod endings;
 mod peer;
 mod servers;
 mod unread;

@@ -19,6 +19,8 @@ pub(super) const TOKEN: Token = Token(*b"the token of the cluster of test");
 #[derive(Debug, PartialEq)]
 pub(super) enum Heard {
     Bind(StreamId),
+    /// A BIND that says that an end was consumed.
+    Ended(StreamId, wire::Ended),
     Waiting(StreamId),
     Refused(StreamId, BindError),
     Bound(StreamId, BindEpoch),
@@ -36,14 +38,15 @@ pub(super) enum Heard {
     Reset,
 }
 
-pub(super) struct Peer(pub(super) TcpStream);
+/// The stream, and the producer's incarnation of the bind that was granted last.
+pub(super) struct Peer(pub(super) TcpStream, pub(super) Incarnation);
 
 impl Peer {
     fn over(stream: TcpStream) -> Self {
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         stream.set_write_timeout(Some(PATIENCE)).unwrap();
         stream.set_nodelay(true).unwrap();
-        Self(stream)
+        Self(stream, Incarnation(0))
     }
 
     /// A binder, after a good handshake.
@@ -108,10 +111,14 @@ impl Peer {
         bytes.resize(frame_bytes(bytes[..].first_chunk().unwrap(), limits).unwrap(), 0);
         self.0.read_exact(&mut bytes[HEADER_BYTES..]).unwrap();
         match decode(&bytes, Features::NONE).unwrap() {
+            Frame::Bind(Bind { stream, ended: Some(ended), .. }) => Heard::Ended(stream, ended),
             Frame::Bind(bind) => Heard::Bind(bind.stream),
             Frame::Waiting(waiting) => Heard::Waiting(waiting.stream),
             Frame::Refused(refused) => Heard::Refused(refused.stream, refused.error),
-            Frame::Bound(bound) => Heard::Bound(bound.stream, bound.epoch),
+            Frame::Bound(bound) => {
+                self.1 = bound.incarnation;
+                Heard::Bound(bound.stream, bound.epoch)
+            }
             Frame::Data(runs) => {
                 Heard::Data(runs.iter().map(|(run, _)| (run.stream, u64::from(run.bytes))).collect())
             }
@@ -223,6 +230,7 @@ pub(super) fn bind(index: u32) -> Bind {
         incarnation: Incarnation(0xbad),
         limit: StreamPosition::new(1 << 20, 64),
         resume: None,
+        ended: None,
     }
 }
 
