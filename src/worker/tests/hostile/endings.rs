@@ -36,7 +36,7 @@ fn ends_that_were_not_sent_are_refused() {
         };
         // The end isn't there.
         let told = ask(&mut peer, Bind { ended: ended(epochs[0], all), ..bind(0) });
-        peer.expect_error("no end", 28, Some(told.0));
+        peer.expect_error("no end", 29, Some(told.0));
         let finish = thread::spawn(move || {
             writer.finish_blocking_timeout(super::PATIENCE).unwrap();
             writer
@@ -73,7 +73,7 @@ fn ends_that_were_not_sent_are_refused() {
         }
         for (name, wrong) in [("less", consumed(1, 11, 2)), ("more", consumed(1, 13, 2))] {
             let told = ask(&mut peer, Bind { ended: ended(epochs[0], wrong), ..bind(0) });
-            peer.expect_error(name, 28, Some(told.0));
+            peer.expect_error(name, 29, Some(told.0));
         }
         victim.until_counted(3, 2);
         let sub = || victim.worker.snapshot().partitions[0].subpartitions[0].clone();
