@@ -17,7 +17,7 @@ use crate::id::BindEpoch;
 use crate::inbox::{Inbox, Over};
 use crate::partition::Location;
 use crate::partition::{BindAnswer, BindOutcome, BoundView};
-use crate::subpartition::{Amount, Flush, LocalReader, Losses};
+use crate::subpartition::{Amount, LocalReader, Losses};
 use std::sync::Arc;
 
 /// What a channel's bind begins with.
@@ -85,10 +85,7 @@ impl InputGate {
         };
         let reader = LocalReader::new(view, self.record_bytes_max, self.explicit);
         channel.activate(Reader::Local(reader), beginning);
-        channel.interval = match partition.config.policy().flush {
-            Flush::Interval(interval) => Some(interval),
-            _ => None,
-        };
+        channel.look_after = partition.config.policy().flush.look_after();
         channel.partition = Some(partition);
     }
 

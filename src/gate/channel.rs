@@ -84,8 +84,8 @@ pub(super) struct Channel {
     pub(super) binds: u32,
     /// Names the present bind in receipts: see [`Receipt`](super::Receipt).
     pub(super) stamp: u64,
-    /// `Flush::Interval` of the partition.
-    pub(super) interval: Option<Duration>,
+    /// When the gate is to look again by itself, under `Flush::Interval`.
+    pub(super) look_after: Option<Duration>,
     /// What was yielded when a timed look was asked for last.
     pub(super) looked: Option<Mark>,
     /// The notice that comes before the first record.
@@ -132,7 +132,7 @@ impl Channel {
             epoch: BindEpoch::NEVER,
             binds: 0,
             stamp,
-            interval: None,
+            look_after: None,
             looked: None,
             announce: None,
             begin: Amount::ZERO,
@@ -159,7 +159,7 @@ impl Channel {
         self.epoch = epoch;
         self.begin = begin;
         self.told = writer_lost;
-        self.interval = None;
+        self.look_after = None;
         self.is_paused = false;
         self.is_quiet = false;
         self.is_outage = false;

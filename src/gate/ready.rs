@@ -3,7 +3,7 @@
 //! # Looks by themselves
 //! Under `Flush::Interval(d)` the writer rings for the first publication after silence, and relies for those
 //! that follow on a look within `d`. So a channel that is found empty after something was yielded is looked at
-//! once more `d` later; only when that look finds nothing the node falls quiet, the ring is looked at a last
+//! once more a little before `d` is over; only when that look finds nothing the node falls quiet, the ring is looked at a last
 //! time, and from then on the writer rings again. One alarm of the clock serves all looks of a gate; at rest
 //! there is none.
 

@@ -175,12 +175,12 @@ impl InputGate {
         let channel = &mut self.channels[index];
         let (Some(reader), Some(node)) = (&mut channel.reader, &channel.node) else { return };
         reader.settle(&mut self.admission);
-        let Some(interval) = channel.interval.filter(|_| !channel.is_timed) else { return };
+        let Some(pause) = channel.look_after.filter(|_| !channel.is_timed) else { return };
         let mark = Some(reader.mark());
         if channel.looked != mark {
             channel.looked = mark;
             channel.is_timed = true;
-            self.ready.look_after(&**self.manager.clock(), index, interval);
+            self.ready.look_after(&**self.manager.clock(), index, pause);
             return;
         }
         node.fall_quiet();

@@ -8,7 +8,7 @@ use crate::id::Attempt;
 use crate::inbox::Inbox;
 use crate::partition::{BindAnswer, Partition, Ticket};
 use crate::protocol::Outgoing;
-use crate::subpartition::{self, Amount, Consumed, Fenced, Offer, Source, SourceEvent};
+use crate::subpartition::{Amount, Consumed, Fenced, Offer, Source, SourceEvent};
 use crate::transport::Batch;
 use crate::wire::{
     self, EventFrame, Features, Frame, PriorityFrame, Run, StreamEvent, StreamId, StreamPosition, encode_data,
@@ -53,8 +53,8 @@ pub(super) struct Served {
     pub(super) source: Source,
     pub(super) outgoing: Outgoing,
     pub(super) partition: Arc<Partition>,
-    /// `Flush::Interval` of the partition.
-    interval: Option<Duration>,
+    /// When it is to look again by itself, under `Flush::Interval`.
+    look_after: Option<Duration>,
     /// A timed look is under way.
     is_timed: bool,
     /// The writer knows that nobody looks by itself.
@@ -99,15 +99,12 @@ impl Serving {
 
 impl Served {
     pub(super) fn new(source: Source, outgoing: Outgoing, partition: Arc<Partition>) -> Self {
-        let interval = match partition.config.policy().flush {
-            subpartition::Flush::Interval(interval) => Some(interval),
-            _ => None,
-        };
+        let look_after = partition.config.policy().flush.look_after();
         Self {
             source,
             outgoing,
             partition,
-            interval,
+            look_after,
             is_timed: false,
             is_quiet: false,
             looked: StreamPosition::default(),
@@ -226,16 +223,16 @@ impl Served {
     }
 
     /// Nothing is there: who looks next, and when? A writer under `Flush::Interval` rings for the first
-    /// publication after silence and relies for those that follow on a look within the interval: `Some(interval)`.
+    /// publication after silence and relies for those that follow on a look within the interval: `Some(pause)`.
     /// Only when that look finds nothing the node falls quiet, and the ring is looked at a last time: `Some(ZERO)`
     /// when that finds something.
     pub(super) fn found_empty(&mut self) -> Option<Duration> {
-        let interval = self.interval.filter(|_| !self.is_timed)?;
+        let pause = self.look_after.filter(|_| !self.is_timed)?;
         let sent = self.outgoing.position();
         if self.looked != sent {
             self.looked = sent;
             self.is_timed = true;
-            return Some(interval);
+            return Some(pause);
         }
         self.source.node().fall_quiet();
         self.is_quiet = true;

@@ -74,6 +74,17 @@ pub enum Flush {
     Interval(Duration),
 }
 
+impl Flush {
+    /// How long after a look that found nothing the next one comes, where readers look by themselves: three quarters
+    /// of the interval, so that what that look finds is delivered within the interval.
+    pub(crate) fn look_after(self) -> Option<Duration> {
+        match self {
+            Self::Interval(interval) => Some(interval - interval / 4),
+            Self::WhenFull | Self::EveryRecord => None,
+        }
+    }
+}
+
 impl Default for Flush {
     /// A millisecond: a lone record still goes out at once.
     fn default() -> Self {

@@ -2,8 +2,9 @@
 
 use super::*;
 
+/// Looked for after 6 ms, so that it is there within 8.
 fn interval() -> PartitionConfig {
-    config(policies(WhenAbsent::Discard, Flush::Interval(MS * 5)))
+    config(policies(WhenAbsent::Discard, Flush::Interval(MS * 8)))
 }
 
 #[test]
@@ -20,14 +21,14 @@ fn a_record_after_silence_rings_and_one_within_the_interval_is_found_by_the_look
     assert_eq!(bench.clock.alarms(), 1);
     producer.write_all(1..50, 10);
     assert_eq!(bench.woken.take(), 0, "the look is on its way");
-    bench.clock.advance(MS * 4);
+    bench.clock.advance(MS * 5);
     assert_eq!(bench.woken.take(), 0);
     bench.clock.advance(MS);
     assert_eq!(bench.woken.take(), 1);
     assert_eq!(numbers(&bench.drain(&mut gate), 0), (1..50).collect::<Vec<_>>());
     // There was something: one more look. There is nothing: quiet, and no timer.
     assert_eq!(bench.clock.alarms(), 1);
-    bench.clock.advance(MS * 5);
+    bench.clock.advance(MS * 6);
     assert_eq!(bench.woken.take(), 1);
     assert_eq!(bench.drain(&mut gate), []);
     assert_eq!(bench.clock.alarms(), 0);
@@ -55,7 +56,7 @@ fn one_alarm_serves_all_channels() {
     }
     for index in 0..3 {
         bench.woken.take();
-        bench.clock.advance(MS * if index == 0 { 2 } else { 1 });
+        bench.clock.advance(MS * if index == 0 { 3 } else { 1 });
         assert_eq!(bench.woken.take(), 1, "channel {index}");
         assert_eq!(bench.drain(&mut gate), [Got::Record(index, payload(1, 10))]);
         assert_eq!(bench.clock.alarms(), 1);
@@ -79,9 +80,9 @@ fn a_publication_between_the_last_look_and_the_sleep_is_not_lost() {
     // The writer looks at `quiet` before it is set: it doesn't ring.
     assert!(!node.is_quiet_after_publish());
     producer.write_all(1..2, 10);
-    bench.clock.advance(MS * 5);
+    bench.clock.advance(MS * 6);
     assert_eq!(numbers(&bench.drain(&mut gate), 0), [1]);
-    bench.clock.advance(MS * 5);
+    bench.clock.advance(MS * 6);
     bench.drain(&mut gate);
     assert!(node.is_quiet_after_publish());
     drop((gate, producer, node));
