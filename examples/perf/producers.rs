@@ -16,8 +16,8 @@ use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-/// Segments that the subpartitions of a partition share at least: several full sends.
-const FLOATING_SEGMENTS_LEAST: u32 = 64;
+/// Segments that the subpartitions of a partition share at least: several full sends, and as many on their way.
+const FLOATING_SEGMENTS_LEAST: u32 = 128;
 /// Segments of a partition beside those: for broadcasts.
 const OTHER_SEGMENTS: u32 = 4;
 /// Segments that the worker keeps beside its partitions.

@@ -94,8 +94,9 @@ impl PartitionConfig {
         self
     }
 
-    /// The most segments that one subpartition may fill while its consumer is bound. Default: 256 divided
-    /// by the number of subpartitions, at least 8 and at most 64.
+    /// The most segments that one subpartition may fill while its consumer is bound. Default: 512 divided
+    /// by the number of subpartitions, at least 8 and at most 128. For a remote consumer that is what waits to be sent
+    /// and what is on its way: with less than some mebibytes a writer stands still while acknowledgements travel.
     #[must_use]
     pub fn quota_segments(mut self, segments: u32) -> Self {
         self.quota = Some(segments);
@@ -159,7 +160,7 @@ impl PartitionConfig {
     }
 
     pub(crate) fn quota(&self) -> u32 {
-        self.quota.unwrap_or_else(|| (256 / self.subpartitions.max(1)).clamp(8, 64))
+        self.quota.unwrap_or_else(|| (512 / self.subpartitions.max(1)).clamp(8, 128))
     }
 
     /// Slots of each ring: one for each segment it may hold, and some for events.
