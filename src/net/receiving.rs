@@ -184,9 +184,14 @@ impl NetCore {
             Some(Place::Stream(slot)) => {
                 let Some(mut receiving) = self.receiving.try_remove(slot) else { return };
                 let Some(connection) = self.connections.get_mut(receiving.connection) else { return };
+                let is_gone = receiving.channel.feeder.is_closed();
                 let last = receiving.channel.feeder.progress();
                 let close = match &receiving.incoming {
-                    Some(incoming) => incoming.closing(consumed(&last), to_wire(last.yielded)),
+                    Some(incoming) => {
+                        // A task that reads on may be given all that has come: none of it is certainly unread.
+                        let yielded = if is_gone { to_wire(last.yielded) } else { incoming.at_most() };
+                        incoming.closing(consumed(&last), yielded)
+                    }
                     None => withdrawal(receiving.stream),
                 };
                 connection.session.close(receiving.stream);

@@ -317,6 +317,11 @@ impl Incoming {
         Ok(())
     }
 
+    /// The most that a task may have been given of what was received: a record has at least a byte.
+    pub(crate) fn at_most(&self) -> Amount {
+        Amount { records: self.at.bytes, bytes: self.at.bytes }
+    }
+
     /// The last word about the stream, when the reader goes in order. `yielded`: up to where the task was
     /// given items.
     pub(crate) fn closing(&self, consumed: Consumed, yielded: Amount) -> Close {
