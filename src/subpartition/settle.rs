@@ -9,6 +9,7 @@ use crate::doorbell::ReadyNode;
 use crate::error::Cause;
 use crate::id::{Attempt, BindEpoch, Incarnation};
 use crate::memory::SegmentName;
+use crate::rules::rule;
 use crate::sync::Ordering;
 use std::sync::Arc;
 
@@ -176,7 +177,8 @@ impl BindRecord {
             return Err(Refusal::Released);
         }
         let Some((current, incarnation)) = self.newest else { return Ok(()) };
-        if request.attempt < current {
+        let is_newest = rule!(NEWEST_ATTEMPT, request.attempt >= current);
+        if !is_newest {
             return Err(Refusal::Stale { presented: request.attempt, current });
         }
         if request.attempt == current && request.incarnation != incarnation {
