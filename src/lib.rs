@@ -57,6 +57,9 @@ mod partition;
 #[cfg(not(loom))]
 mod protocol;
 mod record;
+mod rules;
+#[cfg(all(test, not(loom)))]
+mod sim;
 mod subpartition;
 mod sync;
 #[cfg(all(test, not(loom)))]

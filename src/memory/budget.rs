@@ -173,6 +173,11 @@ impl Charge {
         self.limit.load(Ordering::Relaxed)
     }
 
+    /// The most segments that the account can ever have: its own and all of the floating share.
+    pub(crate) fn reach(&self) -> u32 {
+        self.own.saturating_add(self.budget.floating)
+    }
+
     /// Segments that the account could still get, where its writer keeps `cached` at hand: a moment's number,
     /// exact while nobody else draws on the budget.
     pub(crate) fn free(&self, cached: u32) -> u32 {

@@ -133,7 +133,9 @@ impl NetCore {
     pub(super) fn stop<T: Transport>(&mut self, deadline: Duration, transport: &mut T) {
         self.stopping = true;
         self.timers.set(self.now.plus(deadline), Timer::Stop);
-        let tokens: Vec<_> = self.channels.keys().copied().collect();
+        let mut tokens: Vec<_> = self.channels.keys().copied().collect();
+        // The table has no order, and a run by seed is to be the same whenever it is run.
+        tokens.sort_unstable();
         for token in tokens {
             self.tell_shutdown(token);
             self.end_channel(token);

@@ -231,11 +231,14 @@ impl NetCore {
         let Some(receiving) = reading.channel() else { return };
         let Some(connection) = self.connections.get_mut(receiving.connection) else { return };
         let (slot_of, stream) = (receiving.connection, receiving.stream);
+        let is_gone = receiving.channel.feeder.is_closed();
         let last = receiving.channel.feeder.progress();
         let (close, ended) = match &receiving.incoming {
             Some(incoming) => {
                 let consumed = consumed(&last);
-                (incoming.closing(consumed, to_wire(last.yielded)), incoming.ended(consumed))
+                // A task that reads on may be given all that has come: none of it is certainly unread.
+                let yielded = if is_gone { to_wire(last.yielded) } else { incoming.at_most() };
+                (incoming.closing(consumed, yielded), incoming.ended(consumed))
             }
             None => (withdrawal(stream), None),
         };

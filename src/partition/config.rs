@@ -213,6 +213,9 @@ impl PartitionConfig {
             WhenAbsent::Replay { quota: 0 | 1 } => {
                 refuse("`Replay` needs a quota of at least 2 segments".into())
             }
+            WhenAbsent::Replay { .. } if self.guaranteed.saturating_add(self.floating()) < 2 => {
+                refuse("`Replay` needs 2 segments: raise `guaranteed_segments` or `floating_segments`".into())
+            }
             _ => Ok(()),
         }
     }

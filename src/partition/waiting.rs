@@ -112,9 +112,12 @@ impl WaitingList {
         }
     }
 
-    /// Takes out what `which` picks.
+    /// Takes out what `which` picks: first come, first served.
     pub(super) fn take_where(&mut self, mut which: impl FnMut(&Waiting) -> bool) -> Vec<Waiting> {
-        self.by_key.extract_if(|_, waiting| which(waiting)).map(|(_, waiting)| waiting).collect()
+        let mut taken: Vec<_> =
+            self.by_key.extract_if(|_, waiting| which(waiting)).map(|(_, waiting)| waiting).collect();
+        taken.sort_unstable_by_key(|waiting| waiting.number);
+        taken
     }
 
     pub(super) fn take_expired(&mut self, now: Moment, longest: Duration) -> Vec<Waiting> {

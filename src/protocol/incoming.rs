@@ -4,6 +4,7 @@ use super::{ACK_DELAY, EVENTS_MAX, Violation};
 use crate::clock::Moment;
 use crate::event::PriorityEvent;
 use crate::id::{BindEpoch, Incarnation};
+use crate::rules::rule;
 use crate::wire::{
     Ack, Amount, Bound, Close, Consumed, Ended, EventFrame, PriorityFrame, Resume, Rule, Run, StreamEvent,
     StreamId, StreamPosition,
@@ -154,12 +155,13 @@ impl Incoming {
     /// # Errors
     /// It isn't the next of the stream, or is beyond the credit. Nothing is changed then.
     pub(crate) fn on_run(&mut self, run: &Run) -> Result<Accept, Violation> {
-        if run.epoch != self.epoch {
+        if !rule!(DATA_EPOCH, run.epoch == self.epoch) {
             return Ok(Accept::Dropped);
         }
         self.check_next(run.position)?;
         let room = self.limit.bytes.saturating_sub(self.at.bytes);
-        if u64::from(run.bytes) > room {
+        let is_granted = rule!(DATA_CREDIT, u64::from(run.bytes) <= room);
+        if !is_granted {
             let (bytes, at) = (run.bytes, self.at);
             let text = format_args!("{bytes} bytes at {at} with credit for {room}");
             return Err(Violation::stream(self.stream, Rule::CREDIT, text));
@@ -214,7 +216,8 @@ impl Incoming {
         if self.end.is_some() {
             return refuse(Rule::END, format_args!("something at {position}, behind the end at {}", self.at));
         }
-        if position != self.at {
+        let is_next = rule!(DATA_POSITION, position == self.at);
+        if !is_next {
             return refuse(Rule::POSITION, format_args!("{position} instead of {}", self.at));
         }
         Ok(())
@@ -327,6 +330,11 @@ impl Incoming {
         self.arrived = 0;
         self.suspended = false;
         Ok(())
+    }
+
+    /// The most that a task may have been given of what was received: a record has at least a byte.
+    pub(crate) fn at_most(&self) -> Amount {
+        Amount { records: self.at.bytes, bytes: self.at.bytes }
     }
 
     /// The last word about the stream, when the reader goes in order. `yielded`: up to where the task was

@@ -129,6 +129,7 @@ impl Subpartition {
                 delivered: Amount::ZERO,
                 lost: Losses::default(),
                 in_doubt: Amount::ZERO,
+                given: Amount::ZERO,
                 dropped_events: DroppedEvents::default(),
                 told: (Losses::default(), Amount::ZERO),
                 acknowledged: false,
@@ -220,9 +221,7 @@ impl Subpartition {
         record.released = Some(cause.clone());
         self.state.release();
         let severed = self.sever(&mut record, Ending::Fenced, &mut later);
-        let written = self.ring.written();
-        self.drop_until(&mut record, severed.at, written, |lost| &mut lost.drained, &mut later);
-        self.release_until(&record, written, &mut later);
+        self.drain(&mut record, severed.at, &mut later);
         drop(record);
         self.inherited.close();
         severed.finish(self, later);

@@ -32,7 +32,8 @@ pub enum WhenAbsent {
     /// As `Retain` with `Block`, and besides go back to what the old attempt had not consumed: every
     /// record arrives at least once.
     Replay {
-        /// Segments of memory for what is not consumed yet, bound or not.
+        /// Segments of memory for what is not consumed yet, bound or not; no more than the subpartition's own and
+        /// the floating ones. A record that fills more than all but one of them is refused.
         quota: u32,
     },
 }

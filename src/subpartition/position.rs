@@ -98,6 +98,11 @@ impl Amount {
 }
 
 impl Amount {
+    /// The greater of the two, each count for itself.
+    pub(crate) fn at_least(self, least: Self) -> Self {
+        Self { records: self.records.max(least.records), bytes: self.bytes.max(least.bytes) }
+    }
+
     /// The lesser of the two, each count for itself.
     pub(crate) fn at_most(self, most: Self) -> Self {
         Self { records: self.records.min(most.records), bytes: self.bytes.min(most.bytes) }

@@ -59,6 +59,7 @@ use super::slot::{Entry, Kind, Slot};
 use crate::id::BindEpoch;
 use crate::memory::{SegmentName, SegmentPool};
 use crate::record::{Boundary, EntryFacts, RecordLayout, boundary_at_or_after, ends_until};
+use crate::rules::rule;
 use crate::sync::{AtomicU32, AtomicU64, CachePadded, Ordering, check, spin_loop, sync};
 use std::sync::Arc;
 
@@ -241,7 +242,7 @@ impl Ring {
     /// Makes what was collected the caller's: moves `taken` to `to`.
     pub(crate) fn commit_take(&self, epoch: BindEpoch, to: Position) -> Result<(), Fenced> {
         let now = self.taken_glance();
-        if !check!(RING_E4.take_epoch, now.epoch == epoch) {
+        if !rule!(VIEW_FENCE, check!(RING_E4.take_epoch, now.epoch == epoch)) {
             return Err(Fenced);
         }
         self.taken
@@ -357,7 +358,7 @@ impl Ring {
         let mut at = from;
         while at != written {
             let slot = self.slot(at.entry);
-            if !slot.entry().kind.is_data() {
+            if rule!(RECORD_BOUNDARY, !slot.entry().kind.is_data()) {
                 return (at, false);
             }
             let growing = at.entry == written.entry;

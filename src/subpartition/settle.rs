@@ -10,6 +10,7 @@ use crate::doorbell::ReadyNode;
 use crate::error::Cause;
 use crate::id::{Attempt, BindEpoch, Incarnation};
 use crate::memory::SegmentName;
+use crate::rules::rule;
 use crate::sync::Ordering;
 use std::sync::Arc;
 
@@ -25,6 +26,8 @@ pub(super) struct BindRecord {
     pub(super) delivered: Amount,
     pub(super) lost: Losses,
     pub(super) in_doubt: Amount,
+    /// `Replay`: readers that are gone may have been given everything up to here, though it is to come again.
+    pub(super) given: Amount,
     pub(super) dropped_events: DroppedEvents,
     /// `lost` and `in_doubt` as the last grant left them.
     pub(super) told: (Losses, Amount),
@@ -126,6 +129,11 @@ impl Subpartition {
         let in_doubt = match ending {
             Ending::Consumed { .. } => return (taken, last),
             _ if matches!(self.policies.when_absent, WhenAbsent::Replay { .. }) => {
+                let given = match ending {
+                    Ending::Closed { yielded } => yielded.at_most(progress),
+                    _ => progress,
+                };
+                record.given = record.given.at_least(bound.start + given);
                 let consumed = bound.start.bytes + consumed.bytes;
                 return (self.ring.position_of(entry, written, consumed), last);
             }
@@ -136,6 +144,18 @@ impl Subpartition {
         record.in_doubt += in_doubt;
         record.lost.unread += open.since(in_doubt);
         (taken, last)
+    }
+
+    /// Drops everything from `from` on, for good. What a reader may have been given before it was to come again is
+    /// in doubt: that nobody got it isn't certain.
+    pub(super) fn drain(&self, record: &mut BindRecord, from: Position, later: &mut Deferred<'_>) {
+        let written = self.ring.written();
+        let (begin, end) = (self.ring.amount_at(from, later), self.ring.amount_at(written, later));
+        let given = record.given.beyond(begin).at_most(end.since(begin));
+        self.drop_until(record, from, written, |lost| &mut lost.drained, later);
+        record.lost.drained = record.lost.drained.since(given);
+        record.in_doubt += given;
+        self.release_until(record, written, later);
     }
 
     /// Counts what lies between two places as lost for one cause, and moves `taken` behind it.
@@ -178,7 +198,8 @@ impl BindRecord {
             return Err(Refusal::Released);
         }
         let Some((current, incarnation)) = self.newest else { return Ok(()) };
-        if request.attempt < current {
+        let is_newest = rule!(NEWEST_ATTEMPT, request.attempt >= current);
+        if !is_newest {
             return Err(Refusal::Stale { presented: request.attempt, current });
         }
         if request.attempt == current && request.incarnation != incarnation {

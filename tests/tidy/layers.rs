@@ -16,6 +16,8 @@ const LAYERS: &[(&str, u8)] = &[
     ("metrics", 0),
     // How far tests go; compiled for them alone.
     ("test_size", 0),
+    // What the simulation can switch off; in what ships a condition.
+    ("rules", 0),
     // Bytes and bells.
     ("memory", 1),
     ("record", 1),
@@ -37,6 +39,8 @@ const LAYERS: &[(&str, u8)] = &[
     ("worker", 7),
     ("agent", 7),
     ("cache", 7),
+    // Drives all of it; compiled for tests alone.
+    ("sim", 8),
 ];
 
 /// The only imports between modules of one layer.

@@ -242,3 +242,22 @@ fn threads_that_lend_one_record_note_every_hold() {
     drop((first, reader));
     bench.assert_whole();
 }
+
+#[test]
+fn what_was_to_come_again_and_does_not_is_in_doubt() {
+    let mut oracle = oracle(WhenAbsent::Replay { quota: 8 }, 8, 16);
+    let reader = oracle.bind(1);
+    for _ in 0..6 {
+        oracle.write(100);
+    }
+    let record = 104;
+    assert_eq!(oracle.read(reader, 3, false).len(), 3);
+    oracle.outage();
+    assert_eq!(oracle.account().in_doubt, Amount::ZERO, "all of it comes again");
+    oracle.release();
+    let account = oracle.account();
+    assert_eq!(account.delivered, Amount::new(2, 2 * record));
+    assert_eq!(account.in_doubt.records + account.lost.drained.records, 4);
+    assert!(account.in_doubt.records >= 1, "the third was given to the reader: {account:?}");
+    oracle.finish(6);
+}

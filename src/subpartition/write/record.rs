@@ -38,9 +38,10 @@ impl WriteHalf {
             }
         })?;
         if let WhenAbsent::Replay { quota } = self.sub.policies.when_absent {
-            // What is kept for a replay must fit beside one segment that is being filled.
+            // What is kept for a replay must fit beside one segment that is being filled, in what there is of
+            // memory: a quota may be more than its partition has reserved.
             let segment = self.sub.pool().segment_bytes(self.sub.charge.budget().class()) as u64;
-            let max = u64::from(quota.saturating_sub(1)) * segment;
+            let max = u64::from(quota.min(self.sub.charge.reach()).saturating_sub(1)) * segment;
             if layout.encoded_bytes(payload_bytes) > max {
                 return Err(WriteError::TooLong { bytes: payload_bytes as u64, max });
             }

@@ -139,6 +139,28 @@ fn under_replay_it_waits_for_the_acknowledgement() {
 }
 
 #[test]
+fn a_record_that_could_never_be_kept_for_a_replay_is_refused() {
+    let bench = Bench::new();
+    let replay = WhenAbsent::Replay { quota: 12 };
+    // Of the quota there is no more than one segment and the floating share.
+    let config = config(1, 4).floating_segments(2).policies(Policies { when_absent: replay, ..policies() });
+    let mut writer = bench.writer(config);
+    let mut reader = bench.reader(&writer, 0, 1);
+    let max = 2 * SEGMENT;
+    let long = record(0, 3 * SEGMENT);
+    let mut source = &long[..];
+    assert_eq!(
+        writer.poll_write(&mut idle_cx(), 0, &mut source),
+        Poll::Ready(Err(WriteError::TooLong { bytes: 3 * SEGMENT as u64, max: max as u64 }))
+    );
+    assert_eq!(writer.try_write(0, &record(0, 100)), Ok(Written::Queued));
+    assert_eq!(writer.try_write(0, &record(1, max - 4)), Ok(Written::Queued), "the longest beside another");
+    assert_eq!(reader.numbers(), [0, 1]);
+    drop((writer, reader));
+    bench.assert_whole();
+}
+
+#[test]
 fn threads_that_park_are_woken() {
     let bench = Bench::new();
     let mut writer = bench.writer(config(1, 2));

@@ -43,6 +43,8 @@ struct Part {
     first: bool,
     last: bool,
     fate: Fate,
+    /// A reader that is gone may have been given it; under `Replay` it comes again.
+    given: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -266,7 +268,8 @@ impl Model {
             for (index, part) in self.entries[entry].parts.iter_mut().enumerate() {
                 if (entry, index) >= from && (entry, index) < to {
                     assert_eq!(part.fate, Fate::Queued, "part {index} of entry {entry}");
-                    part.fate = fate;
+                    // Whoever may have had it before it was to come again: that it is lost isn't certain.
+                    part.fate = if part.given { Fate::InDoubt } else { fate };
                 }
             }
             if fate != Fate::Skipped && (entry, 0) >= from && entry < to.0 {

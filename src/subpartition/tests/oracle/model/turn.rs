@@ -129,6 +129,7 @@ impl Model {
             for (index, part) in parts.iter_mut().enumerate() {
                 if part.fate == Fate::With(reader) {
                     let given = yielded.is_none_or(|yielded| (entry, index) < yielded);
+                    part.given |= given && replays;
                     part.fate = match given {
                         _ if replays => Fate::Queued,
                         true => Fate::InDoubt,

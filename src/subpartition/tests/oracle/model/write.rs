@@ -108,7 +108,7 @@ impl Model {
         self.room -= bytes;
         let index = self.entries.len() - 1;
         let entry = &mut self.entries[index];
-        entry.parts.push(Part { record, bytes, first, last, fate: Fate::Queued });
+        entry.parts.push(Part { record, bytes, first, last, fate: Fate::Queued, given: false });
         self.written = (index, entry.parts.len());
         self.records[record].status = Status::Half(written + bytes);
         Ok(last)
