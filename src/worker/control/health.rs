@@ -85,11 +85,9 @@ impl Control {
         if look.before != look.standing
             && let Some(left_out) = self.lines.admit(now)
         {
-            if look.standing == Standing::Suspect {
-                cold_event!(warn, worker = %worker, left_out, "suspect: unusually silent");
-            } else {
-                cold_event!(info, worker = %worker, left_out, "heard again");
-            }
+            let is_suspect = look.standing == Standing::Suspect;
+            let news = if is_suspect { "suspect: unusually silent" } else { "heard again" };
+            cold_event!(warn, worker = %worker, left_out, news, "a worker was not heard for long, or is again");
         }
         self.ping(worker, now);
         let due = now.plus(self.network.periods.interval());
