@@ -26,6 +26,8 @@ mod id;
 mod protocol;
 #[path = "../src/record/mod.rs"]
 mod record;
+#[path = "../src/rules.rs"]
+mod rules;
 #[path = "../src/test_size.rs"]
 mod test_size;
 #[path = "../src/wire/mod.rs"]
