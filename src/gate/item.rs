@@ -132,7 +132,8 @@ impl Item<'_> {
 /// What a consumer did not get of what was written for it, told when a channel becomes available.
 ///
 /// It covers what happened since the bind before, by whichever attempt of the consumer; the parts never
-/// overlap, and what is told here is told in no [`ItemOf::Loss`].
+/// overlap, and no [`ItemOf::Loss`] of this bind tells what is told here. Those of the bind before are a part of it: who
+/// adds up takes the reports, and besides them the `Loss` items since the last one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct LossReport {

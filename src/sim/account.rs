@@ -50,6 +50,9 @@ fn check(account: &Account, sums: &Sums, log: &Log, is_idle: bool) -> Verdict {
     if distinct.records > (account.delivered + in_doubt + account.queued).records {
         return Err("more was given to consumers than is delivered, in doubt or queued".into());
     }
+    if sums.told_lost + sums.told_since > lost.records || sums.told_doubt > in_doubt.records {
+        return Err("consumers were told of more than is lost or in doubt".into());
+    }
     if lost.records > account.written.records - distinct.records {
         return Err("something is lost that was given to a consumer".into());
     }

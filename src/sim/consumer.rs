@@ -180,8 +180,8 @@ impl Consumer {
                     let number = event.as_bytes().try_into().map(u64::from_le_bytes);
                     oracle.priority(reader(channel), number.map_err(|_| "a torn priority event")?)?;
                 }
-                Item::Available { channel, producer, epoch, .. } => {
-                    oracle.available(reader(channel), producer.0, epoch.0)?;
+                Item::Available { channel, producer, epoch, loss } => {
+                    oracle.available(reader(channel), producer.0, epoch.0, &loss)?;
                 }
                 Item::Loss { channel, lost, .. } => oracle.loss(reader(channel), lost.records)?,
                 Item::Unavailable { channel, cause, .. } => {

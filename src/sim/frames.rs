@@ -36,7 +36,7 @@ impl Forger {
         let chance = match self.frames {
             Frames::Sound => return batch,
             Frames::Stale => 300,
-            Frames::Broken => 30,
+            Frames::Broken => 60,
         };
         if !self.random.chance(chance) {
             return batch;
@@ -72,7 +72,8 @@ impl Forger {
             };
             let goes_on = |later: &&[u8]| data(later).is_some_and(|(other, _)| other.stream == run.stream);
             self.broken += 1;
-            match self.random.of(0..3) {
+            let how = if self.flood > 0 && self.random.chance(600) { 1 } else { self.random.of(0..3) };
+            match how {
                 0 if frames[index + 1..].iter().any(goes_on) => {}
                 1 if self.flood > 0 => {
                     out.extend_from_slice(frame);

@@ -53,6 +53,11 @@ pub(super) struct Sums {
     pub(super) accepted: Amount,
     /// Of these, dropped by the writer.
     pub(super) dropped: u64,
+    /// Told to consumers with binds, and since the newest of these, whose epoch it is: as lost, in doubt.
+    pub(super) told_lost: u64,
+    pub(super) told_since: u64,
+    pub(super) newest: u32,
+    pub(super) told_doubt: u64,
     /// Given to consumers: each once, and as often as it was.
     pub(super) distinct: Amount,
     pub(super) yields: Amount,

@@ -12,6 +12,7 @@ use super::log::{Fate, Log, What, payload, sequence_of};
 use super::trace::Marks;
 use crate::error::{BindError, Cause};
 use crate::event::Event;
+use crate::gate::LossReport;
 use std::collections::BTreeMap;
 
 /// What is wrong, if something is.
@@ -75,9 +76,21 @@ impl Oracle {
             .ok_or_else(|| format!("no attempt {attempt} of producer {producer}"))
     }
 
-    pub(super) fn available(&mut self, reader: Reader, producer: u32, epoch: u32) -> Verdict {
+    pub(super) fn available(
+        &mut self,
+        reader: Reader,
+        producer: u32,
+        epoch: u32,
+        loss: &LossReport,
+    ) -> Verdict {
         let (consumer, attempt, channel) = reader;
         let step = self.step;
+        let sums = &mut self.log(channel, producer)?.sums[consumer];
+        sums.told_lost += loss.lost.total().records;
+        if sums.newest < epoch {
+            (sums.newest, sums.told_since) = (epoch, 0);
+        }
+        sums.told_doubt += loss.in_doubt.records;
         let reading = self.readings.entry(reader).or_default();
         if reading.bound.is_some() || reading.is_ended {
             return Err(format!("available in the middle of {reading:?}"));
@@ -177,9 +190,14 @@ impl Oracle {
     }
 
     pub(super) fn loss(&mut self, reader: Reader, records: u64) -> Verdict {
+        let (consumer, _, channel) = reader;
         let reading = self.readings.entry(reader).or_default();
         let Some(bind) = &mut reading.bound else { return Err("a loss while nothing is bound".into()) };
         bind.lost += records;
+        let (producer, epoch) = (bind.producer, bind.epoch);
+        let sums = &mut self.log(channel, producer)?.sums[consumer];
+        // What an older bind was told comes again with the report of the next.
+        sums.told_since += if sums.newest == epoch { records } else { 0 };
         self.marks.note("loss told");
         Ok(())
     }

@@ -76,6 +76,8 @@ pub(super) struct Plan {
     pub(super) steps: u64,
     pub(super) faults: u64,
     pub(super) frames: Frames,
+    /// Cores are turned as by a task's own thread, which leaves nothing unsaid.
+    pub(super) turns_through: bool,
     /// In thousandths, after each step: that time goes on though there is something to do.
     pub(super) drift: u64,
     /// In thousandths: that a task is polled that nobody woke.
@@ -119,6 +121,7 @@ impl Plan {
             steps: random.of(100..2000),
             faults: if random.chance(150) { 0 } else { random.of(1..9) },
             frames,
+            turns_through: random.chance(200),
             drift: random.of(0..60),
             spurious: if random.chance(500) { 0 } else { random.of(1..100) },
         }

@@ -52,6 +52,7 @@ fn calm() -> World {
         steps: 0,
         faults: 0,
         frames: Frames::Sound,
+        turns_through: false,
         drift: 0,
         spurious: 0,
     };

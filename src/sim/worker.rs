@@ -92,6 +92,7 @@ pub(super) struct Core {
     running: Option<(NetCore, SimTransport)>,
     pub(super) endpoint: Arc<Endpoint>,
     receive: ReceivePool,
+    turns_through: bool,
     /// When it wants to be turned though nothing has happened.
     pub(super) wake_after: Option<Duration>,
 }
@@ -158,7 +159,8 @@ impl Worker {
                 asked: None,
                 done: 0,
             };
-            cores.push(Core { running: Some((core, transport)), endpoint, receive, wake_after: None });
+            let (running, turns_through) = (Some((core, transport)), plan.turns_through);
+            cores.push(Core { running, endpoint, receive, turns_through, wake_after: None });
         }
         let id = WorkerId(serial as u64 + 1);
         let is_leaving = false;
@@ -216,7 +218,9 @@ impl Core {
     pub(super) fn turn(&mut self) -> Result<Turned, String> {
         let Some((core, transport)) = &mut self.running else { return Ok(Turned::Idle) };
         let before = transport.counts();
-        let goes_on = core.turn(transport, None).map_err(|error| format!("a core can't go on: {error}"))?;
+        let turned =
+            if self.turns_through { core.turn_through(transport, None) } else { core.turn(transport, None) };
+        let goes_on = turned.map_err(|error| format!("a core can't go on: {error}"))?;
         let after = transport.counts();
         let moved = (before.sent, before.received) != (after.sent, after.received);
         self.wake_after = transport.asked;
