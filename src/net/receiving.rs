@@ -272,7 +272,11 @@ impl NetCore {
         self.channels.remove(&token);
         let worker = self.connections.get(connection).map(|live| live.agreed.peer_worker);
         match incoming {
-            Some(incoming) if incoming.is_whole() => self.keep_whole(token, channel, incoming, worker),
+            Some(incoming) if incoming.is_whole() => {
+                // What came last may not have been rung for: a range that broke a rule is not taken apart to its end.
+                channel.feeder.ring();
+                self.keep_whole(token, channel, incoming, worker);
+            }
             _ if channel.feeder.is_closed() => {}
             Some(_) => self.over(token, channel, Over::Lost(lost(peer, reason))),
             // Nothing was read by it yet: it is asked for again by the next connection.

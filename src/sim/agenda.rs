@@ -169,15 +169,20 @@ impl World {
         Ok(())
     }
 
+    fn excuse(&mut self, producer: usize, consumer: usize) {
+        self.touch(producer, consumer);
+        self.excused.insert((producer, consumer));
+    }
+
     fn touch_all_of(&mut self, serial: usize) {
         let producers = self.producers.iter().filter(|task| task.worker == serial).map(|task| task.task);
         let consumers = self.consumers.iter().filter(|task| task.worker == serial).map(|task| task.task);
         let (producers, consumers): (Vec<_>, Vec<_>) = (producers.collect(), consumers.collect());
         for producer in producers {
-            (0..self.consuming.len()).for_each(|consumer| self.touch(producer, consumer));
+            (0..self.consuming.len()).for_each(|consumer| self.excuse(producer, consumer));
         }
         for consumer in consumers {
-            (0..self.producing.len()).for_each(|producer| self.touch(producer, consumer));
+            (0..self.producing.len()).for_each(|producer| self.excuse(producer, consumer));
         }
     }
 }

@@ -55,11 +55,11 @@ impl World {
         unaware.map(|log| (log.producer, log.attempt)).collect()
     }
 
-    /// Whether every acknowledgement of a producer's ends must arrive: a connection that is cut takes the last ones
-    /// with it, and a consumer that has read everything doesn't come back.
+    /// Whether the acknowledgement of a producer's ends has to arrive, whatever is cut: what a worker has to tell another that it
+    /// was told is dead, it keeps for itself.
     fn may_know(&self, producer: usize) -> bool {
-        let touched = (0..self.consuming.len()).any(|consumer| self.touched.contains(&(producer, consumer)));
-        !touched && !self.breaks && !self.oracle.is_dishonest
+        let excused = (0..self.consuming.len()).any(|consumer| self.excused.contains(&(producer, consumer)));
+        !excused && !self.oracle.is_dishonest
     }
 
     /// Why it isn't done, for whoever has to find out.

@@ -60,6 +60,8 @@ pub(super) struct World {
     steps_here: u64,
     /// Channels (producer, consumer) that something went wrong with.
     pub(super) touched: BTreeSet<(usize, usize)>,
+    /// Those of workers that others were told are dead.
+    pub(super) excused: BTreeSet<(usize, usize)>,
     pub(super) oracle: Oracle,
     pub(super) trace: Trace,
     pub(super) is_settling: bool,
@@ -92,6 +94,7 @@ impl World {
             breaks: plan.network.error > 0,
             steps_here: 0,
             touched: BTreeSet::new(),
+            excused: BTreeSet::new(),
             oracle: Oracle::default(),
             trace: Trace::new(traces),
             is_settling: false,

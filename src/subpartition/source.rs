@@ -150,10 +150,24 @@ impl Source {
                 self.note_consumed();
             }
             if self.batch.is_empty() {
+                if skipped != Amount::ZERO {
+                    self.pass_skipped()?;
+                }
                 return Ok(Offer::Empty);
             }
             self.taken.extend(self.batch.drain(..));
         }
+    }
+
+    /// All that was taken is the rest of a record whose begin went to an older view: nobody is sent it, so that no
+    /// acknowledgement will ever release it, and the writer needs its memory for what is still to come of the record.
+    fn pass_skipped(&mut self) -> Result<(), Fenced> {
+        debug_assert!(self.sent.is_empty(), "a view skips before anything else");
+        let to = self.view.position();
+        if self.replays {
+            self.view.account().set_consumed_entry(to.entry);
+        }
+        self.view.release(to)
     }
 
     /// Appends the next `bytes` bytes of the data on offer to `out`.

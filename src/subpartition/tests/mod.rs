@@ -8,6 +8,7 @@ mod ended;
 mod faults;
 mod found;
 mod oracle;
+mod skipped;
 mod stress;
 
 use super::*;
