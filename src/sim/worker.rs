@@ -18,6 +18,9 @@ use std::sync::Arc;
 use std::task::Waker;
 use std::time::Duration;
 
+/// How long a task that turns its core stays away from it.
+const TASK_COMES_BACK: Duration = Duration::from_micros(100);
+
 /// Segments of each worker.
 const SEGMENTS: u32 = 2048;
 /// Every so many dials find no place in the queue.
@@ -223,6 +226,11 @@ impl Core {
         let goes_on = turned.map_err(|error| format!("a core can't go on: {error}"))?;
         let after = transport.counts();
         let moved = (before.sent, before.received) != (after.sent, after.received);
+        let is_still = !moved && transport.done == 0;
+        if self.turns_through && is_still && transport.asked == Some(Duration::ZERO) {
+            // It has said what it could, and waits for nothing: its task comes back in a moment.
+            transport.asked = Some(TASK_COMES_BACK);
+        }
         self.wake_after = transport.asked;
         if !goes_on {
             // As its thread does: the core first, which lets its channels go.
@@ -231,7 +239,7 @@ impl Core {
             return Ok(Turned::Ended);
         }
         let is_due = transport.asked == Some(Duration::ZERO);
-        Ok(if moved || transport.done > 0 || is_due { Turned::Moved } else { Turned::Idle })
+        Ok(if !is_still || is_due { Turned::Moved } else { Turned::Idle })
     }
 
     fn vanish(&mut self) {
