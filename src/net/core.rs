@@ -24,7 +24,7 @@ use crate::partition::Manager;
 use crate::transport::{Batch, Close, Completion, ConnectionId, Transport};
 use crate::wire::{Ack, StreamId};
 use slab::Slab;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -51,9 +51,10 @@ pub(crate) struct NetCore {
     pub(super) serving: Slab<Serving>,
     pub(super) receiving: Slab<Reading>,
     /// Channels that are read, by the tokens of their nodes.
-    pub(super) channels: HashMap<u32, Place>,
+    /// In order, so that a run by seed is the same whenever it is run.
+    pub(super) channels: BTreeMap<u32, Place>,
     /// Ends that wait for a connection to be told by, by the tokens of their channels.
-    pub(super) ends: HashMap<u32, End>,
+    pub(super) ends: BTreeMap<u32, End>,
     /// How many streams wait for the answer to an end.
     pub(super) told_ends: usize,
     pub(super) peers: Peers,
@@ -97,8 +98,8 @@ impl NetCore {
             by_id: HashMap::new(),
             serving: Slab::new(),
             receiving: Slab::new(),
-            channels: HashMap::new(),
-            ends: HashMap::new(),
+            channels: BTreeMap::new(),
+            ends: BTreeMap::new(),
             told_ends: 0,
             peers: Peers::default(),
             timers: Timers::default(),

@@ -247,17 +247,14 @@ impl NetCore {
     pub(super) fn forget_ends(&mut self, of: Option<WorkerId>, reason: &str) {
         let is_of = |worker: Option<WorkerId>| of.is_none() || worker == of;
         let waiting = self.ends.values().filter(|end| is_of(end.worker));
-        let mut waiting: Vec<_> = waiting.map(|end| end.token).collect();
-        // The tables have no order, and a run by seed is to be the same whenever it is run.
-        waiting.sort_unstable();
+        let waiting: Vec<_> = waiting.map(|end| end.token).collect();
         for token in waiting {
             self.give_up_waiting(token, reason);
         }
         // What has come is read to its end, and then there is nothing to tell.
         let is_whole = |place: &Place| matches!(place, Place::Whole(whole) if is_of(whole.worker));
-        let mut whole: Vec<_> =
+        let whole: Vec<_> =
             self.channels.iter().filter(|(_, place)| is_whole(place)).map(|(token, _)| *token).collect();
-        whole.sort_unstable();
         for token in whole {
             let Some(Place::Whole(mut whole)) = self.channels.remove(&token) else { continue };
             if !whole.channel.feeder.flush() {

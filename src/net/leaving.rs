@@ -133,9 +133,7 @@ impl NetCore {
     pub(super) fn stop<T: Transport>(&mut self, deadline: Duration, transport: &mut T) {
         self.stopping = true;
         self.timers.set(self.now.plus(deadline), Timer::Stop);
-        let mut tokens: Vec<_> = self.channels.keys().copied().collect();
-        // The table has no order, and a run by seed is to be the same whenever it is run.
-        tokens.sort_unstable();
+        let tokens: Vec<_> = self.channels.keys().copied().collect();
         for token in tokens {
             self.tell_shutdown(token);
             self.end_channel(token);
