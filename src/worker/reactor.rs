@@ -12,6 +12,10 @@ use std::time::Duration;
 /// calls [`Reactor::turn`] in between: while it doesn't, nothing is received and nothing is sent, and the other ends
 /// of its connections see a peer that is slow.
 ///
+/// What comes is acknowledged within a millisecond only while the thread turns the reactor: by hand at every turn,
+/// inside of calls that block when it is due. A task that computes for long between two of them acknowledges late; a
+/// quarter of the window is acknowledged at once in any case, so that its producers don't stand still for it sooner.
+///
 /// What a gate was given last, the end of a partition included, is acknowledged by the next turn: a thread that has
 /// read its last end and goes on to something else turns once more or drops the reactor, or a producer that waits in
 /// [`finish`](crate::RecordWriter::finish) waits for it. When the connection is lost before that is confirmed it is told
