@@ -13,8 +13,8 @@ use std::time::Duration;
 /// of its connections see a peer that is slow.
 ///
 /// What comes is acknowledged within a millisecond only while the thread turns the reactor: by hand at every turn,
-/// inside of calls that block when it is due. A task that computes for long between two of them acknowledges late; a
-/// quarter of the window is acknowledged at once in any case, so that its producers don't stand still for it sooner.
+/// inside of calls that block when it is due. A task that computes for long between two of them acknowledges late. A
+/// quarter of the window is acknowledged in the turn that brings it.
 ///
 /// What a gate was given last, the end of a partition included, is acknowledged by the next turn: a thread that has
 /// read its last end and goes on to something else turns once more or drops the reactor, or a producer that waits in
