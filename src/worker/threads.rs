@@ -221,12 +221,10 @@ struct Post {
 impl Drop for Post {
     fn drop(&mut self) {
         self.endpoints.forget(&self.endpoint);
-        // Descriptors name it: who comes for what it served is served by another.
-        let heir = self.endpoints.any().map(|heir| heir.number());
-        self.ports.pass_on(self.endpoint.number(), heir);
+        let endpoint = self.endpoint.number();
+        self.ports.remove(endpoint);
         if thread::panicking() {
-            let endpoint = self.endpoint.number();
-            cold_event!(error, endpoint, heir, "a network thread panicked: others go on for it");
+            cold_event!(error, endpoint, "a network thread panicked: others go on for it");
         }
     }
 }

@@ -144,7 +144,7 @@ fn lost_end(case: Case) {
     // Else what was read counts as consumed when more is asked for.
     assert_silent(&mut gate);
     scene.until("what was read is known", STUCK, || scene.account().delivered.records == 20);
-    scene.proxy.set_mute(true);
+    scene.proxy.mute();
     let received = scene.consumer.snapshot().net.bytes_received;
     write(&mut writer, 20..50);
     let (thread, done) = finishing(writer);
@@ -167,7 +167,6 @@ fn lost_end(case: Case) {
         }
     }
     assert_eq!(done.recv_timeout(Duration::ZERO), Err(RecvTimeoutError::Timeout), "{case:?}");
-    scene.proxy.set_mute(false);
     scene.cut();
     if !through {
         // No notice comes between: the network has nothing to add to what came.
@@ -232,7 +231,7 @@ fn unheard(io: Io, dead_after: Duration) -> (Scene, InputGate, JoinHandle<()>, R
     assert_eq!(next(&mut gate), Got::Available(0, Attempt(1)));
     write(&mut writer, 0..5);
     expect_records(&mut gate, 0..5);
-    scene.proxy.set_mute(true);
+    scene.proxy.mute();
     let (thread, done) = finishing(writer);
     read_end(&mut gate);
     scene.until("it was said", STUCK, || scene.unsaid() == 1);
@@ -252,7 +251,6 @@ fn an_end_is_told_though_its_gate_was_dropped() {
     for io in BOTH {
         let (scene, gate, thread, done) = unheard(io, LONG);
         drop(gate);
-        scene.proxy.set_mute(false);
         scene.cut();
         done.recv_timeout(SOON).unwrap();
         thread.join().unwrap();
@@ -270,7 +268,6 @@ fn a_worker_that_knows_of_no_partition_is_told_nothing_more() {
         let (scene, gate, thread, done) = unheard(io, LONG);
         let another = builder(io).advertise(scene.proxy.address).start().unwrap();
         scene.proxy.lead_to(another.snapshot().network.unwrap().listening);
-        scene.proxy.set_mute(false);
         scene.cut();
         scene.until("nothing is left to say", SOON, || scene.unsaid() == 0);
         let dials = scene.proxy.accepted();
@@ -291,7 +288,6 @@ fn a_newer_attempt_takes_the_word_from_the_older_one() {
     for io in BOTH {
         let (scene, gate, thread, done) = unheard(io, LONG);
         scene.proxy.lead_to(nowhere());
-        scene.proxy.set_mute(false);
         scene.cut();
         let newer = GateConfig::new(Attempt(2), Incarnation(2)).channel(descriptor(&scene.producer));
         let mut newer = scene.producer.input_gate(newer);
@@ -331,7 +327,6 @@ fn an_end_is_told_as_long_as_somebody_lives_there() {
         for is_found_again in [true, false] {
             let (scene, gate, thread, done) = unheard(io, Duration::from_secs(1));
             scene.proxy.lead_to(nowhere());
-            scene.proxy.set_mute(false);
             scene.cut();
             let dials = scene.proxy.accepted();
             assert_eq!(done.recv_timeout(Duration::from_secs(2)), Err(RecvTimeoutError::Timeout));
@@ -359,7 +354,6 @@ fn an_end_is_told_as_long_as_somebody_lives_there() {
 fn an_end_without_a_gate_is_not_told_for_ever() {
     let (scene, gate, thread, _done) = unheard(Io::Auto, LONG);
     scene.proxy.lead_to(nowhere());
-    scene.proxy.set_mute(false);
     scene.cut();
     drop(gate);
     let start = Instant::now();
@@ -381,7 +375,6 @@ fn a_shutdown_waits_for_what_is_not_said() {
     for io in BOTH {
         let (scene, gate, thread, done) = unheard(io, LONG);
         drop(gate);
-        scene.proxy.set_mute(false);
         scene.proxy.cut();
         let start = Instant::now();
         let last = scene.consumer.shutdown(STUCK);
@@ -416,11 +409,10 @@ fn a_producer_that_turns_its_sockets_hears_of_a_lost_end() {
         let mut gate = scene.consumer.input_gate(first);
         assert_eq!(next(&mut gate), Got::Available(0, Attempt(1)));
         expect_records(&mut gate, 0..5);
-        scene.proxy.set_mute(true);
+        scene.proxy.mute();
         go.send(()).unwrap();
         read_end(&mut gate);
         scene.until("it was said", STUCK, || scene.unsaid() == 1);
-        scene.proxy.set_mute(false);
         let cut = Instant::now();
         scene.cut();
         assert!(task.join().unwrap().duration_since(cut) < SOON);

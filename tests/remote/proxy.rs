@@ -14,8 +14,8 @@ use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-/// Forwards connections to a worker, and cuts all of them when it is told to. While it is mute it swallows what goes to
-/// that worker.
+/// Forwards connections to a worker, and cuts all of them when it is told to, or swallows what goes to that worker by
+/// those there are.
 pub(crate) struct Proxy {
     pub(crate) address: SocketAddr,
     shared: Arc<Shared>,
@@ -27,7 +27,8 @@ struct Shared {
     target: Mutex<Option<SocketAddr>>,
     streams: Mutex<Vec<TcpStream>>,
     accepted: AtomicU64,
-    is_mute: AtomicBool,
+    /// Connections with lower numbers are heard no more.
+    mute_below: AtomicU64,
     is_over: AtomicBool,
 }
 
@@ -42,7 +43,7 @@ impl Proxy {
                 if all.is_over.load(Ordering::Relaxed) {
                     return;
                 }
-                all.accepted.fetch_add(1, Ordering::Relaxed);
+                let number = all.accepted.fetch_add(1, Ordering::Relaxed);
                 // A worker that is gone is a connection that is closed.
                 let target = all.target.lock().unwrap().unwrap();
                 let Ok(onward) = TcpStream::connect(target) else { continue };
@@ -50,7 +51,8 @@ impl Proxy {
                     let (from, to) = (from.try_clone().unwrap(), to.try_clone().unwrap());
                     let all = all.clone();
                     thread::spawn(move || {
-                        forward(from, to, || is_inward && all.is_mute.load(Ordering::Relaxed));
+                        let is_mute = || is_inward && number < all.mute_below.load(Ordering::Relaxed);
+                        forward(from, to, is_mute);
                     });
                 }
                 all.streams.lock().unwrap().extend([stream, onward]);
@@ -63,9 +65,9 @@ impl Proxy {
         *self.shared.target.lock().unwrap() = Some(target);
     }
 
-    /// What goes to the worker gets lost, or gets there again.
-    pub(crate) fn set_mute(&self, mute: bool) {
-        self.shared.is_mute.store(mute, Ordering::Relaxed);
+    /// From now on nothing that goes to the worker by the connections there are gets there, though they stay.
+    pub(crate) fn mute(&self) {
+        self.shared.mute_below.store(self.accepted(), Ordering::Relaxed);
     }
 
     /// Ends every connection where it stands, in the middle of whatever is under way.

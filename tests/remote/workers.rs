@@ -153,3 +153,26 @@ fn workers_end_under_load_without_help() {
         }
     }
 }
+
+/// Its descriptor names a reactor that is gone: an endpoint that is there stands in for it.
+#[test]
+fn a_partition_outlives_the_reactor_that_it_was_made_beside() {
+    for io in BOTH {
+        let stage = Stage::remote(io);
+        let producer = stage.producer.clone();
+        let made = thread::spawn(move || {
+            let reactor = producer.reactor().unwrap();
+            let writer = producer.create_partition(id(0), Attempt(1), config(1, RETAIN)).unwrap();
+            let descriptor = writer.descriptor(0);
+            drop(reactor);
+            (writer, descriptor)
+        });
+        let (mut writer, descriptor) = made.join().unwrap();
+        let mut gate = stage.consumer.input_gate(stage.config(1).channel(descriptor));
+        assert_eq!(next(&mut gate), Got::Available(0, Attempt(1)));
+        write(&mut writer, 0..50);
+        expect_records(&mut gate, 0..50);
+        drop((gate, writer));
+        stage.end();
+    }
+}

@@ -48,10 +48,13 @@ impl Control {
         let (origin, peer, worker) = (handshake.origin, handshake.peer, agreed.peer_worker);
         let (endpoint, dialled) = match origin {
             Origin::Dialled(request) => (request.from, Some(request.peer)),
-            Origin::Accepted | Origin::Link(_) => (agreed.endpoint, None),
+            // It was there when the other side was welcomed; another stands in for it.
+            Origin::Accepted | Origin::Link(_) => {
+                (self.endpoints.serving(agreed.endpoint).unwrap_or(agreed.endpoint), None)
+            }
         };
         if self.endpoints.get(endpoint).is_none() {
-            // It was there when the other side was welcomed; the end of the connection tells it.
+            // The end of the connection tells the other side.
             let text = format!("endpoint {endpoint} is gone");
             return self.shared.journal.note(now, "unknown endpoint", &peer, &text);
         }

@@ -135,30 +135,28 @@ impl Endpoints {
         Some(number)
     }
 
-    /// Forgets an endpoint: nothing is handed to it once this has returned, but for what was under way.
+    /// Forgets an endpoint: nothing is handed to it once this has returned, but for what was under way. Who names it
+    /// gets another from now on.
     pub(crate) fn remove(&self, number: u16) {
         let removed = lock(&self.0).ports.remove(&number);
         drop(removed);
     }
 
-    /// An endpoint has ended by itself: whoever names it, or another one that it had taken over, gets `heir` from
-    /// now on, or learns that there is none.
-    pub(crate) fn pass_on(&self, number: u16, heir: Option<u16>) {
-        let mut numbered = lock(&self.0);
-        let ports = &mut numbered.ports;
-        let Some(gone) = ports.get(&number).cloned() else { return };
-        let heir = heir.and_then(|heir| ports.get(&heir).cloned()).filter(|heir| !Arc::ptr_eq(heir, &gone));
-        match heir {
-            Some(heir) => ports
-                .values_mut()
-                .filter(|port| Arc::ptr_eq(port, &gone))
-                .for_each(|port| *port = heir.clone()),
-            None => ports.retain(|_, port| !Arc::ptr_eq(port, &gone)),
-        }
-    }
-
+    /// The endpoint of this number and no other: who asked for something.
     pub(super) fn get(&self, number: u16) -> Option<Arc<dyn EndpointPort>> {
         lock(&self.0).ports.get(&number).cloned()
+    }
+
+    /// Who serves those that name this number: its endpoint, or one that stands in for it. Descriptors outlive
+    /// threads and reactors, and each endpoint can serve every partition of the worker. `None` if there is none.
+    pub(super) fn serving(&self, number: u16) -> Option<u16> {
+        let numbered = lock(&self.0);
+        let ports = &numbered.ports;
+        if ports.contains_key(&number) {
+            return Some(number);
+        }
+        let turn = usize::from(number).checked_rem(ports.len())?;
+        ports.keys().nth(turn).copied()
     }
 
     pub(super) fn numbers(&self) -> Vec<u16> {

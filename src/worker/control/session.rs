@@ -97,7 +97,7 @@ impl Half {
 
 impl Admission<'_> {
     fn has(&self, purpose: Purpose, endpoint: u16) -> bool {
-        purpose == Purpose::Control || self.endpoints.get(endpoint).is_some()
+        purpose == Purpose::Control || self.endpoints.serving(endpoint).is_some()
     }
 
     fn has_room(&self, agreed: &Agreed) -> Result<(), Failure> {

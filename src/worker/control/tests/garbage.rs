@@ -52,6 +52,10 @@ fn kinds() -> Vec<Kind> {
 fn every_kind_of_garbage_is_closed_counted_and_told_once() {
     for kind in kinds() {
         let rig = Rig::start(&settings());
+        if kind.rule == Rule::ENDPOINT {
+            // Nor one that stands in for it.
+            rig.handle.endpoints().remove(0);
+        }
         let mut raw = rig.connect();
         raw.send(&kind.bytes);
         if kind.answered {
