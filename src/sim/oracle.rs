@@ -88,6 +88,7 @@ impl Oracle {
     ) -> Verdict {
         let (consumer, attempt, channel) = reader;
         let step = self.step;
+        self.barriers.available((consumer, attempt), channel, producer);
         let sums = &mut self.log(channel, producer)?.sums[consumer];
         sums.told_lost += loss.lost.total().records;
         if sums.newest < epoch {
