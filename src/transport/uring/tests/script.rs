@@ -36,6 +36,8 @@ pub(super) struct Script {
     pub(super) gives_buffers: bool,
     /// Cancellations do nothing, and sends are never answered.
     pub(super) deaf: bool,
+    /// Notifications of zero-copy sends don't come.
+    pub(super) keeps_notifications: bool,
     pub(super) leaked: bool,
     /// The dice are put away: everything that can be done is done, in order.
     pub(super) calm: bool,
@@ -61,6 +63,7 @@ impl Script {
             closed: Vec::new(),
             gives_buffers,
             deaf: false,
+            keeps_notifications: false,
             leaked: false,
             calm: false,
             time: Moment::from_nanos(1),
@@ -341,7 +344,8 @@ impl Script {
 
     /// One step of anything; whether there was one.
     fn move_on(&mut self) -> bool {
-        let (ops, owed) = (self.ops.len(), self.owed.len());
+        let owed = if self.keeps_notifications { 0 } else { self.owed.len() };
+        let ops = self.ops.len();
         let first = self.dice.below(ops + owed);
         for step in 0..ops + owed {
             let at = (first + step) % (ops + owed);
@@ -380,7 +384,8 @@ impl Ring for Script {
             Entry::Writable { .. } | Entry::Send { .. } => true,
             _ => false,
         };
-        self.completions.len() > self.visible || !self.owed.is_empty() || self.ops.iter().any(ready)
+        let owes = !self.owed.is_empty() && !self.keeps_notifications;
+        self.completions.len() > self.visible || owes || self.ops.iter().any(ready)
     }
 
     fn enter(&mut self, wait: Wait) -> io::Result<()> {
