@@ -3,6 +3,7 @@
 use super::hold::Hold;
 use super::pool::SegmentPool;
 use super::segment::SegmentName;
+use crate::sync::prefetch_write;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -63,6 +64,7 @@ impl OpenSegment {
         }
         body.copy_from_slice(payload);
         self.committed = at + bytes;
+        fetch_ahead(body.as_ptr_range().end, bytes);
         true
     }
 
@@ -127,11 +129,33 @@ impl Appender<'_> {
             *head = prefix;
         }
         body.copy_from_slice(payload);
+        fetch_ahead(rest.as_ptr(), bytes);
         self.spare = rest;
         *self.committed += bytes;
         true
     }
 }
+
+/// How far ahead of what is written the lines are fetched: what is copied in about the time that memory takes.
+const AHEAD_BYTES: usize = 2048;
+
+/// Longer records are copied by instructions that fetch for themselves.
+const FETCH_BYTES_MAX: usize = 1024;
+
+/// So many bytes were written before `end`: as many are fetched further on, for the records to come.
+#[inline(always)]
+fn fetch_ahead(end: *const u8, bytes: usize) {
+    if bytes <= FETCH_BYTES_MAX {
+        let ahead = end.wrapping_add(AHEAD_BYTES);
+        let mut back = 0;
+        while back < bytes {
+            prefetch_write(ahead.wrapping_sub(back));
+            back += LINE_BYTES;
+        }
+    }
+}
+
+const LINE_BYTES: usize = 64;
 
 impl Drop for OpenSegment {
     fn drop(&mut self) {
