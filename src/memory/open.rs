@@ -3,6 +3,7 @@
 use super::hold::Hold;
 use super::pool::SegmentPool;
 use super::segment::SegmentName;
+use crate::sync::prefetch_write;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -63,7 +64,17 @@ impl OpenSegment {
         }
         body.copy_from_slice(payload);
         self.committed = at + bytes;
+        fetch_ahead(body.as_ptr_range().end, bytes);
         true
+    }
+
+    /// All that may be written, for records put there one behind the other.
+    #[inline]
+    pub(crate) fn appender(&mut self) -> Appender<'_> {
+        let (begin, end) = (self.begin + self.committed, self.begin + self.capacity);
+        // SAFETY: I2: beyond `committed`, in the segment, and borrowed exclusively.
+        let spare = unsafe { self.pool.write(begin..end) };
+        Appender { spare, committed: &mut self.committed }
     }
 
     /// Makes all bytes before `upto` final; from here on they may be published.
@@ -93,6 +104,58 @@ impl OpenSegment {
         Hold::from_counted(&self.pool, self.name)
     }
 }
+
+/// What of an open segment isn't written yet, borrowed for a row of records: what one of them fills is let go of, and
+/// final from then on.
+#[derive(Debug)]
+pub(crate) struct Appender<'o> {
+    spare: &'o mut [u8],
+    committed: &'o mut usize,
+}
+
+impl Appender<'_> {
+    /// See [`OpenSegment::append`].
+    #[inline]
+    pub(crate) fn append(&mut self, prefix: Option<[u8; 4]>, payload: &[u8]) -> bool {
+        let head_bytes = prefix.map_or(0, |prefix| prefix.len());
+        let bytes = payload.len() + head_bytes;
+        if bytes > self.spare.len() {
+            return false;
+        }
+        let (now, rest) = std::mem::take(&mut self.spare).split_at_mut(bytes);
+        let (head, body) = now.split_at_mut(head_bytes);
+        if let (Some(prefix), Ok(head)) = (prefix, head.try_into()) {
+            let head: &mut [u8; 4] = head;
+            *head = prefix;
+        }
+        body.copy_from_slice(payload);
+        fetch_ahead(rest.as_ptr(), bytes);
+        self.spare = rest;
+        *self.committed += bytes;
+        true
+    }
+}
+
+/// How far ahead of what is written the lines are fetched: what is copied in about the time that memory takes.
+const AHEAD_BYTES: usize = 2048;
+
+/// Longer records are copied by instructions that fetch for themselves.
+const FETCH_BYTES_MAX: usize = 1024;
+
+/// So many bytes were written before `end`: as many are fetched further on, for the records to come.
+#[inline(always)]
+fn fetch_ahead(end: *const u8, bytes: usize) {
+    if bytes <= FETCH_BYTES_MAX {
+        let ahead = end.wrapping_add(AHEAD_BYTES);
+        let mut back = 0;
+        while back < bytes {
+            prefetch_write(ahead.wrapping_sub(back));
+            back += LINE_BYTES;
+        }
+    }
+}
+
+const LINE_BYTES: usize = 64;
 
 impl Drop for OpenSegment {
     fn drop(&mut self) {

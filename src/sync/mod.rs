@@ -25,6 +25,7 @@ mod cell;
 #[cfg(loom)]
 pub(crate) mod mutant;
 mod park;
+mod prefetch;
 #[cfg(not(loom))]
 mod queue;
 #[cfg(loom)]
@@ -63,6 +64,7 @@ pub(crate) use park::{Turn, parks, set_turn, turn_now};
 /// A model's threads turn nothing.
 #[cfg(loom)]
 pub(crate) fn turn_now() {}
+pub(crate) use prefetch::prefetch_write;
 pub(crate) use primitives::*;
 #[cfg(not(loom))]
 pub(crate) use queue::Queue;
