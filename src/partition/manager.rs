@@ -323,8 +323,7 @@ impl Manager {
     pub(crate) fn release_job(&self, job: JobId) -> usize {
         let mut registry = lock(&self.registry);
         registry.remember_job(job);
-        let gone: Vec<_> =
-            registry.here.extract_if(|id, _| id.job == job).map(|(_, partition)| partition).collect();
+        let gone = in_order(registry.here.extract_if(|id, _| id.job == job));
         registry.ended.retain(|id, _| id.job != job);
         registry.ended_order.retain(|id| id.job != job);
         let waiting = registry.waiting.take_where(|waiting| waiting.descriptor.partition.job == job);
@@ -342,7 +341,7 @@ impl Manager {
     pub(crate) fn shutdown(&self) {
         let mut registry = lock(&self.registry);
         registry.closed = Some(Cause::Shutdown);
-        let gone: Vec<_> = registry.here.drain().map(|(_, partition)| partition).collect();
+        let gone = in_order(registry.here.drain());
         let waiting = registry.waiting.take_where(|_| true);
         drop(registry);
         for waiting in waiting {
@@ -413,6 +412,13 @@ impl Manager {
         all.sort_by_key(|snapshot| snapshot.partition);
         all
     }
+}
+
+/// By their ids: what happens to several at once happens in the same order whenever it happens.
+fn in_order(gone: impl Iterator<Item = (PartitionId, Arc<Partition>)>) -> Vec<Arc<Partition>> {
+    let mut gone: Vec<_> = gone.collect();
+    gone.sort_unstable_by_key(|(id, _)| *id);
+    gone.into_iter().map(|(_, partition)| partition).collect()
 }
 
 impl Registry {

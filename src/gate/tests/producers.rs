@@ -228,6 +228,30 @@ fn a_release_under_the_reader_is_no_end_of_the_partition() {
     }
 }
 
+/// Partitions that end together are told of in the order of their ids, whenever it happens.
+#[test]
+fn partitions_that_end_together_end_in_order() {
+    for end in [
+        |bench: &Bench| assert_eq!(bench.manager.release_job(JobId(1)), 8),
+        |bench: &Bench| bench.manager.shutdown(),
+    ] {
+        let bench = Bench::new();
+        let producers: Vec<_> = (0..8).map(|index| bench.create(index, 1, config(discard()))).collect();
+        let channels: Vec<_> = (0..8).map(|index| (index, 1)).collect();
+        let mut gate = bench.gate(1, &channels);
+        bench.drain(&mut gate);
+        end(&bench);
+        let told: Vec<_> = bench.drain(&mut gate);
+        let channel = |got: &Got| match got {
+            Got::Unavailable(channel, _) => *channel,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(told.iter().map(channel).collect::<Vec<_>>(), (0..8).collect::<Vec<_>>());
+        drop((gate, producers));
+        bench.assert_whole();
+    }
+}
+
 #[test]
 fn the_half_of_a_record_whose_producer_died_is_never_seen() {
     let bench = Bench::new();
