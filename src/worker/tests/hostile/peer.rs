@@ -2,9 +2,8 @@
 
 use super::{PATIENCE, id, secret};
 use crate::error::{BindError, Cause};
-use crate::id::{Attempt, BindEpoch, Incarnation, RemoteAddress, WorkerId};
+use crate::id::{BindEpoch, Incarnation, RemoteAddress, WorkerId};
 use crate::protocol::{Agreed, Client, Host, Offer};
-use crate::record::RecordLayout;
 use crate::wire::{
     self, Ack, Bind, Bound, Close, Consumed, EventFrame, Features, Frame, HEADER_BYTES, Limits,
     PAYLOAD_BYTES_MAX, Purpose, Run, StreamEvent, StreamId, StreamPosition, Token, decode, encode_acks,
@@ -218,20 +217,8 @@ pub(super) const NOWHERE: StreamPosition = StreamPosition::new(0, 0);
 
 /// Asks for subpartition 0 of a partition as stream 0.
 pub(super) fn bind(index: u32) -> Bind {
-    Bind {
-        stream: StreamId(0),
-        subpartition: 0,
-        count: 1,
-        partition: id(index),
-        producer_attempt: Attempt(1),
-        secret: secret(),
-        layout: RecordLayout::Lengths,
-        attempt: Attempt(1),
-        incarnation: Incarnation(0xbad),
-        limit: StreamPosition::new(1 << 20, 64),
-        resume: None,
-        ended: None,
-    }
+    let (incarnation, limit) = (Incarnation(0xbad), StreamPosition::new(1 << 20, 64));
+    Bind { incarnation, limit, ..Bind::of_first_attempts(0, id(index), secret()) }
 }
 
 pub(super) fn bound(stream: u32) -> Bound {
