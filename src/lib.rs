@@ -76,8 +76,8 @@ pub use error::{BindError, Cause, WriteError};
 pub use event::{Event, PriorityEvent};
 pub use gate::{
     ChannelSnapshot, ChannelState, GateConfig, GateError, GateHandle, GateStream, HandleError, InputGate,
-    Item, ItemOf, LossReport, Next, OwnedItem, OwnedRecord, ProducerTail, Receipt, Record, TryNext, Update,
-    WhyBlocked,
+    Item, ItemOf, LossReport, Next, OwnedItem, OwnedRecord, ProducerTail, Receipt, Record, Records, TryNext,
+    Update, WhyBlocked,
 };
 pub use id::{
     Attempt, BindEpoch, BindSecret, DataSetId, Incarnation, JobId, PartitionId, RemoteAddress, WorkerId,
@@ -102,8 +102,8 @@ pub use worker::{
     WorkerSnapshot,
 };
 pub use writer::{
-    Broadcast, Finish, Forward, Hash, Partitioner, Reach, RecordSink, RecordWriter, RoundRobin, SendEvent,
-    Target, TryWriteError, WaitError, Write, WriterBlocked, Written,
+    BatchWritten, Broadcast, Finish, Forward, Hash, Partitioner, Reach, RecordSink, RecordWriter, RoundRobin,
+    SendEvent, Target, TryWriteError, WaitError, Write, WriteBatch, WriterBlocked, Written,
 };
 
 /// The README's program, compiled and run with the tests.

@@ -95,6 +95,10 @@ fn produce_sized<const BYTES: usize>(
             }
             totals.add(number);
         }
+        if targets == 1 {
+            writer.write_batch_blocking(0, made.chunks_exact(bytes))?;
+            continue;
+        }
         for record in made.chunks_exact(bytes) {
             writer.write_blocking(target, record)?;
             target += 1;
@@ -118,23 +122,32 @@ fn consume_sized<const BYTES: usize>(
 ) -> Result<Totals, AnyError> {
     let bytes = if BYTES == 0 { bytes } else { BYTES };
     let mut totals = Totals::default();
-    loop {
-        // By reference: `?` would move the item through memory, whatever it is.
-        match &gate.next_blocking() {
-            Ok(Some(Item::Record(record))) => {
-                let record = record.as_bytes();
-                if record.len() != bytes {
-                    return Err(format!("a record of {} bytes instead of {bytes}", record.len()).into());
-                }
-                totals.add(number(record));
-                // Relaxed: a statistic. One plain store to a line that is read twice a run.
-                progress.records.store(totals.records, Ordering::Relaxed);
-            }
-            Ok(Some(notice)) => look(notice, progress)?,
-            Ok(None) => return Ok(totals),
-            Err(error) => return Err(error.clone().into()),
+    while let Some(item) = gate.next_blocking()? {
+        match item {
+            Item::Record(record) => touch(&record, bytes, &mut totals)?,
+            notice => look(&notice, progress)?,
         }
+        for record in gate.records() {
+            touch(record, bytes, &mut totals)?;
+        }
+        // Relaxed: a statistic.
+        progress.records.store(totals.records, Ordering::Relaxed);
     }
+    Ok(totals)
+}
+
+#[inline]
+fn touch(record: &[u8], bytes: usize, totals: &mut Totals) -> Result<(), AnyError> {
+    if record.len() != bytes {
+        return Err(wrong_length(record.len(), bytes));
+    }
+    totals.add(number(record));
+    Ok(())
+}
+
+#[cold]
+fn wrong_length(found: usize, expected: usize) -> AnyError {
+    format!("a record of {found} bytes instead of {expected}").into()
 }
 
 /// What a consumer makes of anything but a record: nobody fails here, and nothing is to be lost.

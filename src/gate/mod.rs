@@ -37,6 +37,7 @@ mod handle;
 mod item;
 mod reader;
 mod ready;
+mod records;
 mod remote;
 mod snapshot;
 #[cfg(all(test, not(loom)))]
@@ -52,6 +53,7 @@ pub use handle::GateHandle;
 pub use item::{
     Item, ItemOf, LossReport, OwnedItem, OwnedRecord, ProducerTail, Receipt, Record, TryNext, Update,
 };
+pub use records::Records;
 pub use snapshot::{ChannelSnapshot, ChannelState};
 pub use why::WhyBlocked;
 

@@ -7,7 +7,7 @@
 use crate::event::PriorityEvent;
 use crate::inbox::RemoteReader;
 use crate::record::Admission;
-use crate::subpartition::{Acked, Amount, LocalReader, Mark, Next};
+use crate::subpartition::{Acked, Amount, LocalReader, Mark, Next, Stretch};
 use bytes::Bytes;
 
 /// See the module's text.
@@ -35,6 +35,11 @@ impl Reader {
             Self::Local(reader) => next_whole_local(reader),
             Self::Remote(reader) => reader.next_whole(),
         }
+    }
+
+    /// The records that lie whole at hand, as far as the turn goes.
+    pub(super) fn records(&mut self) -> Stretch<'_> {
+        ask!(self, reader => reader.records())
     }
 
     /// See [`RemoteReader::begin_turn`].

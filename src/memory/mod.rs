@@ -80,7 +80,7 @@ pub(crate) use cache::SegmentCache;
 pub use census::{Census, ClassCensus};
 pub use config::{MemoryConfig, MemoryError, SegmentClass};
 pub(crate) use hold::{Hold, Lent, Pin};
-pub(crate) use open::OpenSegment;
+pub(crate) use open::{Appender, OpenSegment};
 pub(crate) use pool::SegmentPool;
 #[allow(unused_imports, reason = "transports use it, which models don't know")]
 pub(crate) use receive::{RECEIVE_BYTES, RECEIVE_REST_MIN, RECEIVE_STRIDE, ReceiveBuffer, ReceivePool};

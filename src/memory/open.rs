@@ -66,6 +66,15 @@ impl OpenSegment {
         true
     }
 
+    /// All that may be written, for records put there one behind the other.
+    #[inline]
+    pub(crate) fn appender(&mut self) -> Appender<'_> {
+        let (begin, end) = (self.begin + self.committed, self.begin + self.capacity);
+        // SAFETY: I2: beyond `committed`, in the segment, and borrowed exclusively.
+        let spare = unsafe { self.pool.write(begin..end) };
+        Appender { spare, committed: &mut self.committed }
+    }
+
     /// Makes all bytes before `upto` final; from here on they may be published.
     #[inline]
     pub(crate) fn commit(&mut self, upto: usize) {
@@ -91,6 +100,36 @@ impl OpenSegment {
     pub(crate) fn hold(&self) -> Hold {
         self.add_hold();
         Hold::from_counted(&self.pool, self.name)
+    }
+}
+
+/// What of an open segment isn't written yet, borrowed for a row of records: what one of them fills is let go of, and
+/// final from then on.
+#[derive(Debug)]
+pub(crate) struct Appender<'o> {
+    spare: &'o mut [u8],
+    committed: &'o mut usize,
+}
+
+impl Appender<'_> {
+    /// See [`OpenSegment::append`].
+    #[inline]
+    pub(crate) fn append(&mut self, prefix: Option<[u8; 4]>, payload: &[u8]) -> bool {
+        let head_bytes = prefix.map_or(0, |prefix| prefix.len());
+        let bytes = payload.len() + head_bytes;
+        if bytes > self.spare.len() {
+            return false;
+        }
+        let (now, rest) = std::mem::take(&mut self.spare).split_at_mut(bytes);
+        let (head, body) = now.split_at_mut(head_bytes);
+        if let (Some(prefix), Ok(head)) = (prefix, head.try_into()) {
+            let head: &mut [u8; 4] = head;
+            *head = prefix;
+        }
+        body.copy_from_slice(payload);
+        self.spare = rest;
+        *self.committed += bytes;
+        true
     }
 }
 

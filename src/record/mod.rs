@@ -39,6 +39,6 @@ mod tests;
 pub(crate) use assemble::{Admission, Assembler, Found, Refused};
 pub(crate) use layout::LayoutError;
 pub use layout::RecordLayout;
-pub(crate) use run::Run;
+pub(crate) use run::{Run, Steps};
 pub(crate) use walk::{Boundary, EntryFacts, First, UNIFORM_NONE, boundary_at_or_after, ends_until};
 pub(crate) use write::RecordCursor;

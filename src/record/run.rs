@@ -84,6 +84,12 @@ impl Run {
         self.limit = 0;
     }
 
+    /// No range is at hand; so many records may be stepped over in the next.
+    pub(crate) fn wait(&mut self, records: u32) {
+        self.stop(0);
+        (self.left, self.counted) = (records, records);
+    }
+
     /// Steps over the next record, which is then [`Run::last_of`] the same range. False: nothing is done, and
     /// nothing said of what comes.
     #[inline]
@@ -151,6 +157,44 @@ impl Run {
     }
 }
 
+/// The records that are stepped over in a row, as an iterator: the run is its own for as long as it lives, so that
+/// a loop has it in registers, and back in its place when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Steps<'r> {
+    range: &'r [u8],
+    run: Run,
+    home: &'r mut Run,
+}
+
+impl<'r> Steps<'r> {
+    /// `range` is the one that `run` steps through.
+    #[inline]
+    pub(crate) fn new(range: &'r [u8], run: &'r mut Run) -> Self {
+        Self { range, run: std::mem::replace(run, Run::new()), home: run }
+    }
+
+    /// See [`Run::stepped`] and [`Run::at`].
+    pub(crate) fn run(&self) -> &Run {
+        &self.run
+    }
+}
+
+impl<'r> Iterator for Steps<'r> {
+    type Item = &'r [u8];
+
+    #[inline]
+    fn next(&mut self) -> Option<&'r [u8]> {
+        self.run.step(self.range).then(|| self.run.last_of(self.range))
+    }
+}
+
+impl Drop for Steps<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        *self.home = std::mem::replace(&mut self.run, Run::new());
+    }
+}
+
 #[cfg(all(test, not(loom)))]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "a test that can't go on panics")]
@@ -197,6 +241,19 @@ mod tests {
         run.begin(&facts(RecordLayout::Fixed(NonZeroU32::new(4).unwrap()), UNIFORM_NONE), 0, 18, 9, 100);
         assert_eq!(walk(&mut run, &equal), [4, 4, 4, 4], "and the half one is none");
         assert_eq!(run.count(), Some(Stepped { records: 4, last_bytes: 4 }));
+    }
+
+    #[test]
+    fn steps_in_a_row_end_where_a_run_does_and_are_counted_there() {
+        let mixed = encoded(&[3, 0, 7]);
+        let mut run = Run::new();
+        run.begin(&facts(RecordLayout::Lengths, UNIFORM_NONE), 0, mixed.len(), 9, 100);
+        let lengths: Vec<_> = Steps::new(&mixed, &mut run).take(2).map(<[u8]>::len).collect();
+        assert_eq!(lengths, [3, 0]);
+        assert_eq!(run.stepped(), Some(Stepped { records: 2, last_bytes: 4 }));
+        assert_eq!(walk(&mut run, &mixed), [7], "it goes on where they ended");
+        assert_eq!(Steps::new(&mixed, &mut run).next(), None);
+        assert_eq!(run.count(), Some(Stepped { records: 3, last_bytes: 11 }));
     }
 
     #[test]

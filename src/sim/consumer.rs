@@ -201,6 +201,16 @@ impl Consumer {
                 }
             },
         }
+        if receipt.is_some() && paused.is_none() && random.chance(300) {
+            let most = random.of(1..20) as usize;
+            let mut records = gate.records();
+            let channel = records.channel().ok_or("a record came of no channel")?;
+            for record in records.by_ref().take(most) {
+                oracle.came(reader(channel), &Came::Record(record))?;
+                oracle.marks.note("in a row");
+            }
+            receipt = records.receipt();
+        }
         self.is_stirred = true;
         if let (true, Some(receipt)) = (self.plan.explicit && random.chance(500), receipt) {
             gate.acknowledge(receipt);

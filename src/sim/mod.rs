@@ -103,6 +103,7 @@ const HAPPENS: &[&str] = &[
     "machine gone",
     "outdated",
     "paused",
+    "in a row",
     "priority event",
     "producer ends badly",
     "protocol",

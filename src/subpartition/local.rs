@@ -3,7 +3,8 @@
 //! # Guarantees
 //! - Items come in the order of the ring. A record is yielded whole or not at all.
 //! - What was yielded counts as consumed when the next item is asked for, or when its [`Mark`] is
-//!   acknowledged (explicit mode).
+//!   acknowledged (explicit mode). Of records that are stepped over in a row the binder learns when the reader is
+//!   asked for something else: till then they are in doubt.
 //!
 //! # Invariants
 //! - I1 `range` are the bytes of `piece`, which this view took and holds: it is let go only by `pass`,
@@ -13,13 +14,13 @@
 use super::bind::Ending;
 use super::payload::{Origin, Payload};
 use super::position::{Amount, Position};
-use super::reading::{Acked, Mark, Next};
+use super::reading::{Acked, Mark, Next, Stretch};
 use super::ring::Piece;
 use super::slot::Kind;
 use super::view::View;
 use super::write::EndKind;
 use crate::event::PriorityEvent;
-use crate::record::{Admission, Assembler, Found};
+use crate::record::{Admission, Assembler, Found, Run, Steps};
 use bytes::Bytes;
 
 /// See the module's text.
@@ -31,18 +32,20 @@ pub(crate) struct LocalReader {
     /// The piece that is being read, and how far.
     piece: Option<Piece>,
     range: RawRange,
-    at: usize,
+    /// How far: the records that lie whole in `range` are stepped over here, and counted by `fold`.
+    run: Run,
     /// Stream bytes since the bind that lie in pieces passed.
     passed: u64,
-    /// What was yielded, since the bind, and the entry where that place is.
+    /// What was yielded, since the bind, and the entry where that place is; without what `run` has stepped over
+    /// since it was counted.
     mark: Mark,
     /// What was consumed last.
     consumed: Mark,
     explicit: bool,
     /// The end was yielded, or the failure: nothing follows.
     ended: Option<EndKind>,
-    /// The record yielded last: its length when it lies in `range` before `at`, else it was assembled.
-    last: Option<usize>,
+    /// The record yielded last was assembled; else it lies in `range`, where `run` stands.
+    is_assembled: bool,
     /// Records and events that the turn may yet yield, and the stream bytes since the bind before which they begin.
     turn: (u32, u64),
 }
@@ -70,13 +73,13 @@ impl LocalReader {
             pieces: Vec::with_capacity(1),
             piece: None,
             range: RawRange::EMPTY,
-            at: 0,
+            run: Run::new(),
             passed: 0,
             mark,
             consumed: mark,
             explicit,
             ended: None,
-            last: None,
+            is_assembled: false,
             turn: (0, 0),
         }
     }
@@ -87,71 +90,114 @@ impl LocalReader {
 
     /// How far the task has been given items.
     pub(crate) fn mark(&self) -> Mark {
-        self.mark
+        let Some(stepped) = self.run.stepped() else { return self.mark };
+        let bytes = self.passed + self.run.at() as u64;
+        let entry = self.piece.as_ref().map_or(self.mark.entry, |piece| piece.index);
+        let records = self.mark.amount.records + u64::from(stepped.records);
+        Mark { amount: Amount::new(records, bytes), entry, ..self.mark }
+    }
+
+    /// Counts what was stepped over.
+    #[inline]
+    fn fold(&mut self) {
+        self.mark = self.mark();
+        self.turn.0 = self.run.left();
+        self.run.count();
     }
 
     /// The channel's turn begins: so many records and events, of which none begins behind so many stream bytes.
     pub(crate) fn begin_turn(&mut self, records: u32, bytes: u64) {
+        self.fold();
         self.turn = (records, self.mark.amount.bytes + bytes);
+        self.run_on();
     }
 
     /// The channel's turn is over.
     pub(crate) fn end_turn(&mut self) {
+        self.fold();
         self.turn = (0, 0);
+        self.run_on();
     }
 
     /// Whether its turn goes on.
     #[inline]
     pub(crate) fn has_turn(&self) -> bool {
-        self.turn.0 > 0 && self.mark.amount.bytes < self.turn.1
+        self.run.left() > 0 && self.mark().amount.bytes < self.turn.1
+    }
+
+    /// The records that lie whole at hand may be stepped over, as far as the turn goes. What was stepped over
+    /// before is counted.
+    fn run_on(&mut self) {
+        // A record that is held, half or lent, comes to its end first.
+        let is_idle = self.assembler.is_idle();
+        self.is_assembled &= !is_idle;
+        let Some(piece) = &self.piece else {
+            return self.run.wait(self.turn.0);
+        };
+        let end = if is_idle { self.turn.1 } else { 0 };
+        let limit = usize::try_from(end.saturating_sub(self.passed)).unwrap_or(usize::MAX);
+        let (at, longest) = (self.run.at(), self.assembler.record_bytes_max());
+        self.run.begin(&piece.facts, at, limit, self.turn.0, longest);
     }
 
     /// The next record if it lies whole in the piece at hand: the way of nearly all of them, and
     /// [`LocalReader::next`] without the rest of it. False says nothing of what comes.
     #[inline]
     pub(crate) fn next_whole(&mut self) -> bool {
-        if !self.has_turn() {
-            return false;
+        if !self.explicit {
+            self.consume(self.mark());
         }
+        // SAFETY: I1.
+        self.run.step(unsafe { &*self.range.0 })
+    }
+
+    /// The records that lie whole in the piece at hand, as far as the turn goes. Each counts as yielded when it is
+    /// stepped over.
+    pub(crate) fn records(&mut self) -> Stretch<'_> {
+        self.fold();
         if !self.explicit {
             self.consume(self.mark);
         }
-        let Some(piece) = &self.piece else { return false };
-        // SAFETY: I1.
+        let entry = self.piece.as_ref().map_or(self.mark.entry, |piece| piece.index);
+        // SAFETY: I1: and `pass` needs what this borrows.
         let range: &[u8] = unsafe { &*self.range.0 };
-        let Some(rest) = range.get(self.at..) else { return false };
-        let Some(payload) = self.assembler.whole_record(&piece.facts, rest) else { return false };
-        let len = payload.len();
-        self.at += piece.facts.layout.prefix_bytes() + len;
-        self.last = Some(len);
-        self.turn.0 -= 1;
-        self.note_record();
-        true
+        Stretch::new(self.mark, self.passed, entry, Steps::new(range, &mut self.run))
     }
 
     /// The next item. Everything yielded before counts as consumed from here on, unless explicit.
     pub(crate) fn next(&mut self, admission: &mut Admission) -> Next {
+        self.fold();
         if !self.explicit {
             self.consume(self.mark);
         }
+        let next = self.find(admission);
         self.turn.0 = self.turn.0.saturating_sub(1);
+        self.run_on();
+        next
+    }
+
+    fn find(&mut self, admission: &mut Admission) -> Next {
         loop {
             if let Some(piece) = &self.piece {
                 // SAFETY: I1.
                 let range: &[u8] = unsafe { &*self.range.0 };
-                match self.assembler.advance(&piece.facts, range, &mut self.at, admission) {
+                let mut at = self.run.at();
+                match self.assembler.advance(&piece.facts, range, &mut at, admission) {
                     Found::InRange(payload) => {
-                        self.note_record();
-                        self.last = Some(payload.len());
+                        self.run.found(at, payload.len());
+                        self.note_record(false);
                         return Next::Record;
                     }
                     Found::Assembled => {
-                        self.note_record();
-                        self.last = None;
+                        self.run.stop(at);
+                        self.note_record(true);
                         return Next::Record;
                     }
                     Found::More => self.pass(),
-                    Found::Refused(refused) => return Next::Refused(refused),
+                    Found::Refused(refused) => {
+                        self.run.stop(at);
+                        return Next::Refused(refused);
+                    }
                 }
             }
             if let Some(item) = self.next_piece(admission) {
@@ -163,18 +209,18 @@ impl LocalReader {
     /// The record that [`LocalReader::next`] answered with, if nothing was asked of the reader since.
     #[inline]
     pub(crate) fn current(&self) -> Payload<'_> {
-        let Some(len) = self.last else {
+        if self.is_assembled {
             return Payload { bytes: self.assembler.assembled(), origin: None };
-        };
+        }
         // SAFETY: I1.
-        let range = unsafe { &*self.range.0 };
-        self.payload(range.get(self.at.saturating_sub(len)..self.at).unwrap_or(&[]))
+        self.payload(self.run.last_of(unsafe { &*self.range.0 }))
     }
 
     #[inline]
-    fn note_record(&mut self) {
+    fn note_record(&mut self, is_assembled: bool) {
+        self.is_assembled = is_assembled;
         self.mark.amount.records += 1;
-        self.mark.amount.bytes = self.passed + self.at as u64;
+        self.mark.amount.bytes = self.passed + self.run.at() as u64;
         if let Some(piece) = &self.piece {
             self.mark.entry = piece.index;
         }
@@ -186,7 +232,7 @@ impl LocalReader {
         let origin = self.piece.as_ref().map(|piece| Origin {
             view: &self.view,
             segment: piece.entry.segment,
-            end: piece.segment_offset() + self.at,
+            end: piece.segment_offset() + self.run.at(),
         });
         Payload { bytes, origin }
     }
@@ -195,7 +241,7 @@ impl LocalReader {
     fn pass(&mut self) {
         let Some(piece) = self.piece.take() else { return };
         self.range = RawRange::EMPTY;
-        self.at = 0;
+        self.run.stop(0);
         self.passed += u64::from(piece.bytes);
         if !self.assembler.is_mid_record() {
             self.mark.entry = piece.end.entry;
@@ -277,6 +323,7 @@ impl LocalReader {
     /// Explicit mode: everything up to `mark` is consumed. Acknowledging is cumulative: an older mark that
     /// comes late takes nothing back.
     pub(crate) fn acknowledge(&mut self, mark: Mark) -> Acked {
+        self.fold();
         if !mark.is_after(self.consumed) || mark.is_after(self.mark) {
             return Acked::Ignored;
         }
@@ -323,10 +370,12 @@ impl LocalReader {
     /// The task has asked for more, and other channels come first: what was yielded counts as consumed,
     /// unless explicit, and a record that ran over pieces is done with.
     pub(crate) fn settle(&mut self, admission: &mut Admission) {
+        self.fold();
         if !self.explicit {
             self.consume(self.mark);
         }
         self.assembler.settle(admission);
+        self.run_on();
     }
 
     /// The next priority event, if one waits. Fenced: none, and [`LocalReader::next`] says so.
@@ -352,13 +401,13 @@ impl LocalReader {
     /// report.
     pub(crate) fn left_behind(&self, begin: Amount, told: Amount) -> Amount {
         let counts = &self.view.subpartition().counts;
-        let had = begin + self.mark.amount + Amount::new(0, self.assembler.pending_bytes() as u64);
+        let had = begin + self.mark().amount + Amount::new(0, self.assembler.pending_bytes() as u64);
         counts.published().beyond(had) + counts.lost().beyond(told)
     }
 
     /// Whole records yielded since the bind.
     pub(crate) fn yielded(&self) -> Amount {
-        self.whole(self.mark)
+        self.whole(self.mark())
     }
 
     /// Whole records that count as consumed since the bind.
@@ -378,6 +427,7 @@ impl LocalReader {
 
 impl Drop for LocalReader {
     fn drop(&mut self) {
+        self.fold();
         self.pass();
         self.view.close(Ending::Closed { yielded: self.mark.amount });
     }

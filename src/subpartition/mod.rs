@@ -53,7 +53,7 @@ pub use policy::{BeforeFirstBind, Flush, Policies, WhenAbsent, WhenFull, WhenRet
 pub use position::Amount;
 #[allow(unused_imports, reason = "for tests and models")]
 pub(crate) use position::Position;
-pub(crate) use reading::{Acked, Mark, Next};
+pub(crate) use reading::{Acked, Mark, Next, Stretch};
 #[allow(unused_imports, reason = "on its way to `net`")]
 pub(crate) use ring::Fenced;
 #[allow(unused_imports, reason = "for tests and models")]

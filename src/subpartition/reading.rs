@@ -2,7 +2,7 @@
 
 use super::position::Amount;
 use crate::event::PriorityEvent;
-use crate::record::Refused;
+use crate::record::{Refused, Steps};
 use bytes::Bytes;
 
 /// What comes next of a subpartition.
@@ -50,6 +50,41 @@ impl Mark {
             return self.entry.wrapping_sub(other.entry) as i16 > 0;
         }
         bytes >= other_bytes && self.events >= other.events
+    }
+}
+
+/// Records that lie whole in a row, as a reader steps over them.
+#[derive(Debug)]
+pub(crate) struct Stretch<'r> {
+    /// How far the reader was.
+    before: Mark,
+    /// Stream bytes in the ranges before this one.
+    passed: u64,
+    /// The entry that the range belongs to.
+    entry: u16,
+    steps: Steps<'r>,
+}
+
+impl<'r> Stretch<'r> {
+    /// `steps` have counted nothing yet.
+    #[inline]
+    pub(crate) fn new(before: Mark, passed: u64, entry: u16, steps: Steps<'r>) -> Self {
+        Self { before, passed, entry, steps }
+    }
+
+    /// The next record.
+    #[inline]
+    pub(crate) fn step(&mut self) -> Option<&'r [u8]> {
+        self.steps.next()
+    }
+
+    /// How far the reader is.
+    pub(crate) fn mark(&self) -> Mark {
+        let run = self.steps.run();
+        let Some(stepped) = run.stepped() else { return self.before };
+        let records = self.before.amount.records + u64::from(stepped.records);
+        let amount = Amount::new(records, self.passed + run.at() as u64);
+        Mark { amount, entry: self.entry, ..self.before }
     }
 }
 

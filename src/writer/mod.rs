@@ -14,6 +14,7 @@
 //! [`RecordWriter::abort_broadcast`] give up what is under way. Futures do that when they are dropped.
 #![forbid(unsafe_code)]
 
+mod batch;
 mod blocking;
 mod broadcast;
 mod end;
@@ -31,6 +32,7 @@ mod waits;
 #[cfg(all(test, not(loom)))]
 mod tests;
 
+pub use batch::{BatchWritten, WriteBatch};
 pub use broadcast::Reach;
 pub use error::{TryWriteError, WaitError};
 pub use event::Target;

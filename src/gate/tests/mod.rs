@@ -11,6 +11,7 @@ mod half;
 mod handles;
 mod producers;
 mod quiet;
+mod records;
 mod remote;
 mod watermarks;
 

@@ -22,8 +22,8 @@ use super::{Chunk, Delivery, Over, RemoteEnd, RemoteEvent, Shared, lend};
 use crate::error::Cause;
 use crate::event::PriorityEvent;
 use crate::inbox::Popped;
-use crate::record::{Admission, Assembler, EntryFacts, First, Found, RecordLayout, Run, UNIFORM_NONE};
-use crate::subpartition::{Amount, Mark, Next};
+use crate::record::{Admission, Assembler, EntryFacts, First, Found, RecordLayout, Run, Steps, UNIFORM_NONE};
+use crate::subpartition::{Amount, Mark, Next, Stretch};
 use crate::sync::Ordering;
 use bytes::Bytes;
 use std::sync::Arc;
@@ -106,6 +106,16 @@ impl RemoteReader {
         // SAFETY: I1.
         let range: &[u8] = unsafe { &*self.range.0 };
         self.run.step(range)
+    }
+
+    /// The records that lie whole in the buffer at hand, as far as the turn goes. Each counts as yielded when it is
+    /// stepped over.
+    pub(crate) fn records(&mut self) -> Stretch<'_> {
+        self.fold();
+        self.consume_yielded();
+        // SAFETY: I1: and `pass` needs what this borrows.
+        let range: &[u8] = unsafe { &*self.range.0 };
+        Stretch::new(self.mark, self.passed, 0, Steps::new(range, &mut self.run))
     }
 
     /// The next item. Everything yielded before counts as consumed from here on, unless explicit.

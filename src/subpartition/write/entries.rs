@@ -4,7 +4,7 @@ use super::super::position::{Amount, Position};
 use super::super::ring::Ring;
 use super::super::slot::{Entry, Kind};
 use super::shared::SharedPart;
-use crate::memory::{Charge, OpenSegment, SegmentCache, SegmentName};
+use crate::memory::{Appender, Charge, OpenSegment, SegmentCache, SegmentName};
 use crate::record::{First, UNIFORM_NONE};
 use std::sync::Arc;
 
@@ -124,6 +124,19 @@ impl Tail {
         self.records += 1;
         ring.publish(Position::new(self.entry, self.filled as u16));
         true
+    }
+
+    /// The open entry, for records of one piece each that are put into it one behind the other. `None` where none is
+    /// open, or no record has started in it.
+    #[inline]
+    pub(super) fn row<'t>(&'t mut self, ring: &'t Ring, prefix: bool) -> Option<RecordRow<'t>> {
+        let uniform = self.uniform;
+        if !self.started || !self.entry_open {
+            return None;
+        }
+        let Self { open, entry, filled, room, records, .. } = self;
+        let appender = open.as_mut()?.appender();
+        Some(RecordRow { ring, appender, prefix, uniform, entry: *entry, filled, room, records })
     }
 
     /// Bytes to fill, behind what is filled.
@@ -343,5 +356,38 @@ impl Tail {
         self.end_entry(ring);
         self.open = None;
         self.room = 0;
+    }
+}
+
+/// The open entry while records are put into it in a row: [`Tail::row`].
+#[derive(Debug)]
+pub(super) struct RecordRow<'t> {
+    ring: &'t Ring,
+    appender: Appender<'t>,
+    prefix: bool,
+    uniform: u32,
+    entry: u16,
+    filled: &'t mut usize,
+    room: &'t mut usize,
+    records: &'t mut u64,
+}
+
+impl RecordRow<'_> {
+    /// As [`Tail::append`].
+    #[inline]
+    pub(super) fn append(&mut self, payload: &[u8]) -> bool {
+        let bytes = payload.len() + if self.prefix { 4 } else { 0 };
+        let keeps_uniform = self.uniform == UNIFORM_NONE || self.uniform as usize == payload.len();
+        // What is filled of the entry is published, and so committed, since no record is under way: the appender
+        // has what `room` says.
+        let prefix = self.prefix.then(|| (payload.len() as u32).to_le_bytes());
+        if !keeps_uniform || !self.appender.append(prefix, payload) {
+            return false;
+        }
+        *self.filled += bytes;
+        *self.room -= bytes;
+        *self.records += 1;
+        self.ring.publish(Position::new(self.entry, *self.filled as u16));
+        true
     }
 }

@@ -14,6 +14,7 @@
 mod entries;
 mod record;
 mod room;
+mod row;
 mod shared;
 
 pub(crate) use entries::Blocked;

@@ -64,7 +64,7 @@ fn what_cannot_be_written_is_refused_and_leaves_no_trace() {
 #[test]
 fn fixed_width_refuses_other_widths() {
     let bench = Bench::new();
-    let layout = crate::record::RecordLayout::Fixed(8.try_into().unwrap());
+    let layout = RecordLayout::Fixed(8.try_into().unwrap());
     let mut writer = bench.writer(config(1, 8).layout(layout));
     let mut reader = bench.reader(&writer, 0, 1);
     let width = WriteError::Width { bytes: 7, fixed: 8 };

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail the test")]
 
+mod batch;
 mod broadcast;
 mod cancel;
 mod ends;
@@ -22,9 +23,10 @@ use crate::id::{Attempt, BindSecret, Incarnation, PartitionId};
 use crate::inbox::Inbox;
 use crate::memory::{MemoryConfig, SegmentClass, SegmentPool};
 use crate::partition::{BindOutcome, ChannelDescriptor, Manager, PartitionConfig, WaitLimits};
-use crate::record::Admission;
+use crate::record::{Admission, RecordLayout};
 use crate::subpartition::{
-    Account, Amount, BindRequest, Flush, LocalReader, Next, Policies, WhenAbsent, WhenFull, WhenRetained,
+    Account, Amount, BeforeFirstBind, BindRequest, Flush, LocalReader, Next, Policies, WhenAbsent, WhenFull,
+    WhenRetained,
 };
 use crate::sync::Parker;
 use std::future::Future;
