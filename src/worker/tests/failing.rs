@@ -3,6 +3,8 @@
 //! The kernel is made to refuse one thread's wait by a filter on that descriptor. Filters stay: each case has a process
 //! of its own.
 
+#![allow(clippy::disallowed_methods, reason = "tests of processes measure real time")]
+
 use super::ends::{Said, expect_record, gate, next, place, writer};
 use crate::error::{BindError, Cause};
 use crate::transport::Io;

@@ -1,6 +1,6 @@
 //! The other end of a connection, word by word.
 
-use super::turning::{is_turning, patiently};
+use super::turning::{is_turning, patiently, turn};
 use super::{PATIENCE, id, secret};
 use crate::error::{BindError, Cause};
 use crate::id::{BindEpoch, Incarnation, RemoteAddress, WorkerId};
@@ -101,6 +101,7 @@ impl Peer {
 
     /// As much as the other side takes before it closes. Whether that was all.
     pub(super) fn send_some(&mut self, bytes: &[u8]) -> bool {
+        turn();
         match self.write_all(bytes) {
             Ok(()) => true,
             Err(error) => {

@@ -41,6 +41,16 @@ pub(super) fn wait() {
     });
 }
 
+/// Turns the reactor without a wait, as a task does that has other work: the kernel makes small writes ever slower for
+/// who sends much to somebody who doesn't read.
+pub(super) fn turn() {
+    REACTOR.with_borrow(|reactor| {
+        if let Some(reactor) = reactor {
+            reactor.turn(Some(Duration::ZERO)).unwrap();
+        }
+    });
+}
+
 /// Tries again what would block.
 pub(super) fn patiently<T>(mut operation: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     let start = Instant::now();
