@@ -96,7 +96,11 @@ fn produce_sized<const BYTES: usize>(
             totals.add(number);
         }
         if targets == 1 {
-            writer.write_batch_blocking(0, made.chunks_exact(bytes))?;
+            match BYTES {
+                0 => writer.write_batch_blocking(0, made.chunks_exact(bytes))?,
+                // Their length is known as that of a type is.
+                _ => writer.write_batch_blocking(0, made.chunks_exact(bytes).map(known::<BYTES>))?,
+            };
             continue;
         }
         for record in made.chunks_exact(bytes) {
@@ -108,6 +112,11 @@ fn produce_sized<const BYTES: usize>(
         }
     }
     Ok(totals)
+}
+
+/// A record of a length that the compiler knows.
+fn known<const BYTES: usize>(record: &[u8]) -> &[u8; BYTES] {
+    record.first_chunk().unwrap_or(&[0; BYTES])
 }
 
 /// Reads records until all channels have ended.

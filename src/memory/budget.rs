@@ -1,7 +1,7 @@
 //! Who may have how many segments: reservations of partitions, accounts of their subpartitions.
 
 use super::config::{MemoryError, SegmentClass};
-use crate::sync::{AtomicU32, CachePadded, Ordering, Waiter, sync};
+use crate::sync::{AtomicU32, AtomicU64, CachePadded, Ordering, Waiter, sync};
 use std::sync::Arc;
 
 /// What is reserved of one class. Budgets keep it alive on their own, so that one that outlives the pool
@@ -52,6 +52,8 @@ impl ClassAccount {
             floating,
             unissued: AtomicU32::new(guaranteed),
             floating_used: CachePadded::new(AtomicU32::new(0)),
+            charges: AtomicU32::new(0),
+            awaited: AtomicU64::new(ANY),
             waiter,
         }))
     }
@@ -67,8 +69,18 @@ pub(crate) struct Budget {
     /// Guaranteed segments that no charge was given yet.
     unissued: AtomicU32,
     floating_used: CachePadded<AtomicU32>,
+    /// Charges that were given out; each has its number.
+    charges: AtomicU32,
+    /// What is worth waking the writer for: [`ANY`], or a charge's number and how low its use has to be.
+    awaited: AtomicU64,
     waiter: Arc<Waiter>,
 }
+
+/// Whatever is freed wakes the writer. (No charge has the number 0.)
+const ANY: u64 = 0;
+
+/// Accounts with fewer segments don't let their writer sleep until half of them are free.
+const PATIENT_LIMIT_MIN: u32 = 8;
 
 impl Budget {
     pub(crate) fn class(&self) -> SegmentClass {
@@ -101,10 +113,18 @@ impl Budget {
         };
         Arc::new(Charge {
             budget: Arc::clone(self),
+            // Relaxed: a number of its own.
+            number: self.charges.fetch_add(1, Ordering::Relaxed).wrapping_add(1),
             own,
             used: AtomicU32::new(0),
             limit: AtomicU32::new(limit),
         })
+    }
+
+    /// Whatever is freed is worth waking the writer. Said before it announces itself.
+    pub(crate) fn await_any(&self) {
+        // Relaxed: ordered by the fences of the waiter (WAKE_F1).
+        self.awaited.store(ANY, Ordering::Relaxed);
     }
 
     /// Takes up to `wanted` floating segments; says how many.
@@ -144,6 +164,8 @@ impl Drop for Budget {
 #[derive(Debug)]
 pub(crate) struct Charge {
     budget: Arc<Budget>,
+    /// Among the charges of the budget.
+    number: u32,
     own: u32,
     used: AtomicU32,
     limit: AtomicU32,
@@ -234,6 +256,34 @@ impl Charge {
         if used > self.own {
             self.budget.give_floating(1);
         }
-        self.budget.waiter.notify();
+        self.notify();
+    }
+
+    /// The writer may find more than before: wakes it if it waits for that.
+    pub(crate) fn notify(&self) -> bool {
+        self.budget.waiter.notify_if(|| {
+            // Relaxed: ordered by the fences of the waiter (WAKE_F1).
+            let awaited = self.budget.awaited.load(Ordering::Relaxed);
+            awaited == ANY || ((awaited >> 32) as u32 == self.number && self.used() <= awaited as u32)
+        })
+    }
+
+    /// The writer, which has used up this account, need not be woken before half of it is free, nor for any other
+    /// account: a wake-up for each segment costs more than the segment. Said before it announces itself; who says it
+    /// looks again by himself soon, since the half may never come: what is wanted of a reader meanwhile may hang on
+    /// this writer's next record for another. False where it isn't this account that is used up, or is a small one.
+    pub(crate) fn await_half(&self) -> bool {
+        let limit = self.limit();
+        let is_patient = limit >= PATIENT_LIMIT_MIN && self.used() >= limit;
+        if is_patient {
+            self.await_level(limit / 2);
+        }
+        is_patient
+    }
+
+    /// As [`Charge::await_half`], for any number of segments in use.
+    pub(crate) fn await_level(&self, used: u32) {
+        // Relaxed: ordered by the fences of the waiter (WAKE_F1).
+        self.budget.awaited.store(u64::from(self.number) << 32 | u64::from(used), Ordering::Relaxed);
     }
 }

@@ -151,6 +151,7 @@ impl NetCore {
             }
         }
         self.done = done;
+        self.ring_fed();
         self.acknowledge_due();
         self.endpoint.counts.store(&transport.counts());
         Ok(!(self.stopped || self.stopping && self.connections.is_empty()))

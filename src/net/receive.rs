@@ -78,9 +78,8 @@ impl NetCore {
         }
     }
 
-    /// A range of a receive buffer came.
-    pub(super) fn received<T: Transport>(&mut self, slot: usize, bytes: &Lent, transport: &mut T) {
-        self.take_frames(slot, bytes, transport);
+    /// Wakes the tasks that were fed in this turn, each once for all that came.
+    pub(super) fn ring_fed(&mut self) {
         while let Some(place) = self.unrung.pop() {
             // A stream that has ended meanwhile has told its task so, with a ring.
             if let Some(receiving) = self.receiving.get_mut(place).and_then(Reading::channel)
@@ -91,7 +90,8 @@ impl NetCore {
         }
     }
 
-    fn take_frames<T: Transport>(&mut self, slot: usize, bytes: &Lent, transport: &mut T) {
+    /// A range of a receive buffer came. Tasks are woken by [`NetCore::ring_fed`].
+    pub(super) fn received<T: Transport>(&mut self, slot: usize, bytes: &Lent, transport: &mut T) {
         let may_lend = self.buffers.free() * 2 > self.buffers.slots();
         let mut at = 0;
         loop {
@@ -233,7 +233,7 @@ impl NetCore {
                 }
                 let bytes = origin.chunk(range, may_lend);
                 let delivery = Delivery::Data { uniform: run.uniform, bytes };
-                // Its task is woken once for all that the range has.
+                // Its task is woken once for all that this turn brings.
                 if receiving.channel.feeder.push_silently(delivery) && !receiving.is_unrung {
                     receiving.is_unrung = true;
                     self.unrung.push(place);

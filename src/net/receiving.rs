@@ -53,7 +53,7 @@ pub(super) struct Receiving {
     pub(super) incoming: Option<Incoming>,
     /// It stands in its connection's list of those that may have something to acknowledge.
     pub(super) is_listed: bool,
-    /// Something was handed over that its task hasn't been told of; only while a range is being taken apart.
+    /// Something was handed over that its task hasn't been told of; only within a turn.
     pub(super) is_unrung: bool,
 }
 

@@ -33,6 +33,9 @@ pub struct PartitionConfig {
     secret: Option<BindSecret>,
 }
 
+/// The default quota, at most, where the thread that writes sends, too: two sends of 512 KiB.
+const SENDING_TASK_QUOTA: u32 = 32;
+
 impl PartitionConfig {
     /// A partition for `subpartitions` consumers, with defaults for everything else.
     #[must_use]
@@ -96,7 +99,8 @@ impl PartitionConfig {
 
     /// The most segments that one subpartition may fill while its consumer is bound. Default: 512 divided
     /// by the number of subpartitions, at least 8 and at most 128. For a remote consumer that is what waits to be sent
-    /// and what is on its way: with less than some mebibytes a writer stands still while acknowledgements travel.
+    /// and what is on its way: with less than some mebibytes a writer stands still while acknowledgements travel. On a
+    /// thread with a [`Reactor`](crate::Reactor), which sends by itself, the default is at most 32.
     #[must_use]
     pub fn quota_segments(mut self, segments: u32) -> Self {
         self.quota = Some(segments);
@@ -161,6 +165,14 @@ impl PartitionConfig {
 
     pub(crate) fn quota(&self) -> u32 {
         self.quota.unwrap_or_else(|| (512 / self.subpartitions.max(1)).clamp(8, 128))
+    }
+
+    /// The thread that writes sends, too: it can't get far ahead of its socket, and what goes round stays in a
+    /// core's cache if there is little of it.
+    pub(crate) fn for_a_sending_task(mut self) -> Self {
+        self.quota =
+            Some(self.quota.unwrap_or_else(|| self.quota().min(SENDING_TASK_QUOTA).max(self.guaranteed)));
+        self
     }
 
     /// Slots of each ring: one for each segment it may hold, and some for events.

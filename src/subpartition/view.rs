@@ -192,7 +192,7 @@ impl View {
             return Ok(());
         }
         if self.sub.ring.release(self.epoch, Position::at_entry(to.entry), |name| pool.drop_hold(name))? {
-            self.sub.writer.notify();
+            self.sub.charge.notify();
         }
         Ok(())
     }

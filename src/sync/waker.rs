@@ -91,10 +91,17 @@ impl Waiter {
 
     /// Wakes the task if it sleeps or is about to. Called after the condition was made true.
     pub(crate) fn notify(&self) -> bool {
+        self.notify_if(|| true)
+    }
+
+    /// The same for a sleeper that has said, before it announced itself, what is worth waking it: `is_worth` looks
+    /// at that, and at the condition. It sees what the sleeper said, or the sleeper's look sees what the caller did,
+    /// by the same two fences.
+    pub(crate) fn notify_if(&self, is_worth: impl FnOnce() -> bool) -> bool {
         fence(sync!(WAKE_F1.notifier, SeqCst));
         // Relaxed: the fence orders the look after the caller's store; of several notifiers the swap
         // lets one pay for the wake-up.
-        if self.waiting.load(Ordering::Relaxed) && self.waiting.swap(false, Ordering::Relaxed) {
+        if self.waiting.load(Ordering::Relaxed) && is_worth() && self.waiting.swap(false, Ordering::Relaxed) {
             return self.waker.wake();
         }
         false

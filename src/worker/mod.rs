@@ -168,6 +168,7 @@ impl Worker {
         };
         let own = self.0.threads.as_ref().and_then(|threads| threads.network().own());
         let endpoint = own.map(|endpoint| endpoint.number());
+        let config = if endpoint.is_some() { config.for_a_sending_task() } else { config };
         let parts = self.0.manager.create_at(partition, attempt, config, secret, endpoint)?;
         Ok(RecordWriter::new(parts, self.0.manager.clock().clone()))
     }

@@ -4,11 +4,17 @@
 //! (`sync::Waiter`). Whoever makes a look succeed notifies afterwards: readers that release, whoever frees a
 //! segment, every transition of a subpartition, the partition's end.
 
-use super::RecordWriter;
+use super::{Doing, RecordWriter};
 use crate::clock::{Clock, Moment};
+use crate::subpartition::Blocked;
 use crate::sync::{Parker, Waiter};
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+/// How long a thread sleeps for half of a quota at a time. It looks then, takes what is free, and if nothing is, the
+/// first segment wakes it.
+const PATIENCE: Duration = Duration::from_millis(2);
 
 #[derive(Debug)]
 pub(super) struct Waits {
@@ -20,13 +26,25 @@ pub(super) struct Waits {
     deadline: Option<Moment>,
     /// The last alarm that was set, and for whom: polls in between don't set it again.
     alarm: Option<(Moment, Waker)>,
+    /// Whether the thread may sleep until half of a full subpartition's quota is free; whether it does.
+    may_be_patient: bool,
+    is_patient: bool,
     /// The thread that blocked last: kept, so that blocking again allocates nothing.
     parker: Option<Arc<Parker>>,
 }
 
 impl Waits {
     pub(super) fn new(waiter: Arc<Waiter>, clock: Arc<dyn Clock>) -> Self {
-        Self { waiter, clock, announced: false, deadline: None, alarm: None, parker: None }
+        Self {
+            waiter,
+            clock,
+            announced: false,
+            deadline: None,
+            alarm: None,
+            may_be_patient: false,
+            is_patient: false,
+            parker: None,
+        }
     }
 
     pub(super) fn clock(&self) -> &dyn Clock {
@@ -84,6 +102,7 @@ impl RecordWriter {
     ) -> Poll<R> {
         let mut found = look(self);
         if found.is_pending() {
+            self.waits.is_patient = self.await_room();
             self.waits.announce(cx.waker());
             self.waits.deadline = None;
             found = look(self);
@@ -97,15 +116,34 @@ impl RecordWriter {
         found
     }
 
+    /// Says what is worth waking this task for. True if that is half of a full subpartition's quota.
+    fn await_room(&self) -> bool {
+        if self.waits.may_be_patient
+            && let Doing::Record { target, .. } = self.doing
+            && let Some(lane) = self.lanes.get(target as usize)
+            && lane.blocked == Some(Blocked::Memory)
+            && lane.half.await_half()
+        {
+            return true;
+        }
+        // All are of one budget.
+        if let Some(lane) = self.lanes.first() {
+            lane.half.await_any();
+        }
+        false
+    }
+
     /// Parks the thread until `poll` is ready.
     pub(super) fn park<R>(&mut self, mut poll: impl FnMut(&mut Self, &mut Context<'_>) -> Poll<R>) -> R {
         let parker = self.waits.parker();
         let mut cx = Context::from_waker(parker.waker());
+        let mut patient = true;
         loop {
-            if let Poll::Ready(ready) = poll(self, &mut cx) {
+            if let Poll::Ready(ready) = self.poll_patiently(patient, |writer| poll(writer, &mut cx)) {
                 return ready;
             }
-            parker.park(None);
+            parker.park(self.waits.is_patient.then_some(PATIENCE));
+            patient = !self.waits.is_patient;
         }
     }
 
@@ -117,8 +155,9 @@ impl RecordWriter {
     ) -> Option<R> {
         let parker = self.waits.parker();
         let mut cx = Context::from_waker(parker.waker());
+        let mut patient = true;
         loop {
-            if let Poll::Ready(ready) = poll(self, &mut cx) {
+            if let Poll::Ready(ready) = self.poll_patiently(patient, |writer| poll(writer, &mut cx)) {
                 return Some(ready);
             }
             let left = deadline.since(self.waits.clock.now());
@@ -127,7 +166,17 @@ impl RecordWriter {
                 return None;
             }
             // No alarm: it would outlive a wait that ends early.
-            parker.park(Some(left));
+            parker.park(Some(if self.waits.is_patient { left.min(PATIENCE) } else { left }));
+            patient = !self.waits.is_patient;
         }
+    }
+
+    /// Polls for a thread that looks again by itself: it may be patient. Tasks of executors may not: an alarm for
+    /// each wait would cost more than it spares.
+    fn poll_patiently<R>(&mut self, patient: bool, poll: impl FnOnce(&mut Self) -> Poll<R>) -> Poll<R> {
+        (self.waits.may_be_patient, self.waits.is_patient) = (patient, false);
+        let polled = poll(self);
+        self.waits.may_be_patient = false;
+        polled
     }
 }

@@ -5,6 +5,16 @@ use super::{Admission, WriteHalf};
 use crate::memory::SegmentCache;
 
 impl WriteHalf {
+    /// See [`Charge::await_half`](crate::memory::Charge::await_half).
+    pub(crate) fn await_half(&self) -> bool {
+        self.sub.charge.await_half()
+    }
+
+    /// Whatever is freed of the partition's memory is worth waking the writer.
+    pub(crate) fn await_any(&self) {
+        self.sub.charge.budget().await_any();
+    }
+
     /// Whether a record of so many payload bytes goes in as a whole now. Nobody but the caller draws on the
     /// budget meanwhile; a transition may still lower the limit between this look and the append.
     pub(crate) fn has_room_for(&mut self, payload_bytes: usize, cache: &SegmentCache) -> bool {
