@@ -95,6 +95,9 @@ fn try_all(trial: &mut Trial<'_>, scratch: NonNull<Scratch>) -> Result<Ability, 
         match send(trial, how).and_then(|op| trial.result(op)) {
             Ok(_) => return Ok(ability),
             Err(error) if error.kind() == io::ErrorKind::TimedOut => return Err(("SENDMSG_ZC", error)),
+            Err(error) if matches!(error.raw_os_error(), Some(libc::ENOMEM | libc::ENOBUFS)) => {
+                return Ok(Ability::Short);
+            }
             Err(_) => {}
         }
     }
