@@ -143,6 +143,7 @@ fn turn(c: &mut Criterion) {
         lost: [Amount::default(); LOSSES],
         in_doubt: Amount::default(),
         writer_lost: Amount::default(),
+        barriers: event::LostBarriers::default(),
         ring_entries: 256,
     };
     let mut outgoing = Outgoing::new(EPOCH, Incoming::initial_limit(window));

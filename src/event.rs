@@ -20,6 +20,16 @@ impl Event {
     pub const APPLICATION_BYTES_MAX: usize = 2048;
 }
 
+/// Which barriers a bind doesn't bring: they went to an older reader, or were dropped while there was none. Those
+/// that wait in the ring come; what was dropped in an outage is newer than they are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub(crate) struct LostBarriers {
+    /// Those up to this id.
+    pub(crate) before: Option<u64>,
+    /// Behind the first of these, which comes, those up to the second.
+    pub(crate) behind: Option<(u64, u64)>,
+}
+
 /// An event that overtakes data: at most [`PriorityEvent::BYTES_MAX`] bytes, of which up to
 /// [`PriorityEvent::QUEUED_MAX`] wait at a time.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -1,4 +1,5 @@
-//! The rules of this repository that no compiler checks, as tests: layers, rooms, edges, hygiene.
+//! The rules of this repository that no compiler checks, as tests: layers, rooms, edges, hygiene, and what keeps known
+//! faults away.
 //!
 //! Every check is a function over text, so that each has a second test on a small bad sample: a rule that
 //! can't fail protects nothing.
@@ -8,6 +9,8 @@
 mod edges;
 #[path = "tidy/hygiene.rs"]
 mod hygiene;
+#[path = "tidy/immunity.rs"]
+mod immunity;
 #[path = "tidy/layers.rs"]
 mod layers;
 #[path = "tidy/rooms.rs"]

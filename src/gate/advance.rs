@@ -68,6 +68,20 @@ impl InputGate {
         Record { channel: index as u32, stamp: channel.stamp, bytes: reader.current(), reader }
     }
 
+    /// What it breaks is told next: behind the barrier, before anything else.
+    fn note_barrier(&mut self, index: usize, id: u64) {
+        let channels = &self.channels;
+        self.alignment.yielded(index, id, |other| channels[other].standing());
+        if let Some((_, lost)) = channels[index].barriers.behind.filter(|(last, _)| id >= *last) {
+            self.alignment.lost(index, Some(lost));
+        }
+        if self.alignment.has_notice()
+            && let Some(reader) = &mut self.channels[index].reader
+        {
+            reader.end_turn();
+        }
+    }
+
     /// What follows from something that isn't a record.
     #[cold]
     fn step(&mut self, index: usize, next: Next) -> Option<Found> {
@@ -76,7 +90,10 @@ impl InputGate {
         let event = |event| Some(Found::Item(Item::Event { channel: number, event }));
         match next {
             Next::Record => Some(Found::Record(index)),
-            Next::Barrier(id) => event(Event::Barrier(id)),
+            Next::Barrier(id) => {
+                self.note_barrier(index, id);
+                event(Event::Barrier(id))
+            }
             Next::Application(bytes) => event(Event::Application(bytes)),
             Next::Watermark(time) => {
                 self.note_watermark(index, time);

@@ -12,6 +12,7 @@ use super::reader::Reader;
 use super::ready::NOBODY;
 use crate::doorbell::ReadyNode;
 use crate::error::{BindError, Cause};
+use crate::event::LostBarriers;
 use crate::id::Attempt;
 use crate::id::BindEpoch;
 use crate::inbox::{Inbox, Over};
@@ -29,6 +30,7 @@ pub(super) struct Beginning {
     pub(super) lost: Losses,
     pub(super) in_doubt: Amount,
     pub(super) writer_lost: Amount,
+    pub(super) barriers: LostBarriers,
     /// There is nothing but the end of the partition.
     pub(super) ended: bool,
 }
@@ -81,6 +83,7 @@ impl InputGate {
             lost: grant.lost,
             in_doubt: grant.in_doubt,
             writer_lost: grant.writer_lost,
+            barriers: grant.barriers,
             ended: grant.ended,
         };
         let reader = LocalReader::new(view, self.record_bytes_max, self.explicit);
@@ -118,7 +121,10 @@ impl InputGate {
             | BindError::DuplicateAttempt { attempt: newer }
             | BindError::Superseded { newer } => self.fence(index, newer),
             _ if channel.pending.is_some() => self.ready.queue(index, channel),
-            _ => channel.state = State::Refused(error.clone()),
+            _ => {
+                channel.state = State::Refused(error.clone());
+                self.alignment.away(index);
+            }
         }
         self.post(index);
         Some(Found::Item(Item::BindFailed { channel: index as u32, error }))
@@ -200,6 +206,7 @@ impl InputGate {
         }
         let (number, epoch) = (index as u32, channel.epoch);
         self.turn = NOBODY;
+        self.alignment.away(index);
         self.lift_watermark();
         self.post(index);
         Found::Item(Item::Unavailable { channel: number, epoch, cause, skipped })
@@ -223,6 +230,7 @@ impl InputGate {
         channel.state = State::Ended;
         channel.pending = None;
         self.turn = NOBODY;
+        self.alignment.ended(index);
         self.ended += 1;
         if !self.explicit || channel.is_ended_before {
             self.retire(index);
@@ -249,6 +257,7 @@ impl InputGate {
         channel.state = State::Fenced(newer);
         channel.pending = None;
         self.fenced += 1;
+        self.alignment.away(index);
         self.lift_watermark();
     }
 

@@ -1,5 +1,6 @@
 //! One input channel: how it stands with its partition, and what it has told so far.
 
+use super::alignment::Standing;
 use super::bind::Beginning;
 use super::item::LossReport;
 use super::item::ProducerTail;
@@ -7,6 +8,7 @@ use super::reader::Reader;
 use super::snapshot::{ChannelSnapshot, ChannelState};
 use crate::doorbell::ReadyNode;
 use crate::error::{BindError, Cause};
+use crate::event::LostBarriers;
 use crate::id::RemoteAddress;
 use crate::id::{Attempt, BindEpoch};
 use crate::inbox::Inbox;
@@ -94,6 +96,8 @@ pub(super) struct Channel {
     pub(super) begin: Amount,
     /// What the writer had dropped in all by the last report.
     pub(super) told: Amount,
+    /// What the bind doesn't bring.
+    pub(super) barriers: LostBarriers,
     /// Of the producer attempt before; for the next report.
     pub(super) left_behind: Amount,
     /// The producer attempt of a bind that was cut off, and what had come of it; for the next report.
@@ -137,6 +141,7 @@ impl Channel {
             announce: None,
             begin: Amount::ZERO,
             told: Amount::ZERO,
+            barriers: LostBarriers::default(),
             left_behind: Amount::ZERO,
             cut: None,
             is_outage: false,
@@ -153,12 +158,13 @@ impl Channel {
 
     /// A bind begins.
     pub(super) fn activate(&mut self, reader: Reader, beginning: Beginning) {
-        let Beginning { epoch, begin, lost, in_doubt, writer_lost, ended } = beginning;
+        let Beginning { epoch, begin, lost, in_doubt, writer_lost, barriers, ended } = beginning;
         self.binds = self.binds.wrapping_add(1);
         self.stamp = self.stamp.wrapping_add(1);
         self.epoch = epoch;
         self.begin = begin;
         self.told = writer_lost;
+        self.barriers = barriers;
         self.look_after = None;
         self.is_paused = false;
         self.is_quiet = false;
@@ -218,6 +224,18 @@ impl Channel {
             // An outage that ends by itself, and an ordinary one, are the same to the others.
             _ if self.is_outage => self.holds_watermark && !self.is_data_ended,
             _ => !self.is_data_ended,
+        }
+    }
+
+    /// Whether it may bring a barrier that it has not brought yet.
+    pub(super) fn standing(&self) -> Standing {
+        match self.state {
+            State::Ended => Standing::Ended,
+            State::Unavailable(_) | State::Refused(_) | State::TooLong { .. } | State::Fenced(_) => {
+                Standing::Away
+            }
+            _ if self.is_outage => Standing::Away,
+            _ => Standing::Awaited,
         }
     }
 

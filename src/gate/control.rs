@@ -37,7 +37,8 @@ impl InputGate {
     }
 
     /// Yields no records and events of a channel until [`InputGate::resume`] or its next bind; priority events
-    /// still come. Nothing else pauses a channel: alignment of barriers is the task's. The begin of a record
+    /// still come. Nothing else pauses a channel: alignment of barriers is the task's, which is told of those that
+    /// are lost ([`Item::AlignmentBroken`](super::ItemOf::AlignmentBroken)). The begin of a record
     /// that came of it is kept, and gives its place among the half records to other channels. If the producer
     /// fails meanwhile, that is told after the resume, behind the records that were there before it.
     ///

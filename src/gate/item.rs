@@ -74,6 +74,20 @@ pub enum ItemOf<R> {
         /// Records and stream bytes dropped.
         lost: Amount,
     },
+    /// Another channel has yielded this barrier, and this one can't be counted on for it: it was dropped while
+    /// nobody read the channel, went to an older attempt of the consumer or with its producer, or the channel is
+    /// unavailable. Told once for each channel that lacks the barrier, behind the item that shows it: a later
+    /// barrier, `Available`, `Unavailable`, `BindFailed`, or the other channel's barrier.
+    ///
+    /// A task that aligns gives the barrier up, or goes on without the channel. If the barrier comes later after
+    /// all, it is yielded like any other. The gate counts on barriers with growing ids in each channel, and
+    /// watches the newest 64 that have not come from everywhere.
+    AlignmentBroken {
+        /// The barrier's id.
+        barrier: u64,
+        /// The channel that lacks it.
+        channel: u32,
+    },
     /// All data of the channel was yielded; events may follow.
     EndOfData {
         /// The channel.
@@ -110,6 +124,7 @@ impl<R> ItemOf<R> {
                 ItemOf::Unavailable { channel, epoch, cause, skipped }
             }
             Self::Loss { channel, epoch, lost } => ItemOf::Loss { channel, epoch, lost },
+            Self::AlignmentBroken { barrier, channel } => ItemOf::AlignmentBroken { barrier, channel },
             Self::EndOfData { channel } => ItemOf::EndOfData { channel },
             Self::EndOfPartition { channel } => ItemOf::EndOfPartition { channel },
             Self::BindFailed { channel, error } => ItemOf::BindFailed { channel, error },

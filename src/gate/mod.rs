@@ -5,6 +5,8 @@
 //!   256 records.
 //! - What a failed producer left is read to its end; then `Unavailable`, and after an update `Available` with
 //!   what was lost, before the first record of the new attempt. The other channels flow on meanwhile.
+//! - Of a barrier that one channel has yielded, every channel either yields it, ends, or is told as broken
+//!   (`AlignmentBroken`): a task that aligns barriers by `pause` waits for none that is lost.
 //! - Whoever was replaced by a newer attempt of its consumer never sees an end of partition that isn't its own.
 //! - A poll that returns `Pending` has a waker in place for everything that can happen: rings, answers to binds
 //!   and commands by one doorbell, looks of `Flush::Interval` by one alarm of the clock.
@@ -13,7 +15,8 @@
 //!
 //! # Files
 //! `advance` is the core of all forms in `forms`: it finds the next thing, without a borrow, and lends it
-//! afterwards. `turns` and `ready` say whose turn it is, `bind` has a channel's transitions, `remote` those of channels over
+//! afterwards. `turns` and `ready` say whose turn it is, `bind` has a channel's transitions, `alignment`
+//! which barriers it may still bring, `remote` those of channels over
 //! the network, `control` what the task does
 //! besides, `handle` the same from other threads, `board` what other threads see.
 //!
@@ -25,6 +28,7 @@
 #![forbid(unsafe_code)]
 
 mod advance;
+mod alignment;
 mod bind;
 
 mod board;
@@ -63,6 +67,7 @@ use crate::partition::{GateLife, Manager, Network};
 use crate::record::Admission;
 use crate::subpartition::BindRequest;
 use crate::sync::Parker;
+use alignment::Alignment;
 use board::Board;
 use channel::Channel;
 use handle::{Command, commands_max};
@@ -95,6 +100,7 @@ pub struct InputGate {
     /// Channels that another attempt reads.
     fenced: usize,
     watermark: Option<i64>,
+    alignment: Alignment,
     request: BindRequest,
     record_bytes_max: usize,
     explicit: bool,
@@ -144,6 +150,7 @@ impl InputGate {
             ended: 0,
             fenced: 0,
             watermark: None,
+            alignment: Alignment::new(channels.len()),
             request,
             record_bytes_max: config.record_bytes_max,
             explicit: config.explicit,

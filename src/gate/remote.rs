@@ -87,10 +87,10 @@ impl InputGate {
         };
         let layout = channel.descriptor.layout;
         let reader = RemoteReader::new(end, layout, self.record_bytes_max, self.explicit);
-        let RemoteGrant { epoch, lost, in_doubt, writer_lost, ended, resumed: _ } = grant;
+        let RemoteGrant { epoch, lost, in_doubt, writer_lost, barriers, ended, resumed: _ } = grant;
         let begin = Amount::ZERO;
-        channel
-            .activate(Reader::Remote(reader), Beginning { epoch, begin, lost, in_doubt, writer_lost, ended });
+        let beginning = Beginning { epoch, begin, lost, in_doubt, writer_lost, barriers, ended };
+        channel.activate(Reader::Remote(reader), beginning);
         self.ready.queue(index, &mut self.channels[index]);
         self.post(index);
     }

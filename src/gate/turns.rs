@@ -2,6 +2,7 @@
 
 use super::InputGate;
 use super::advance::Found;
+use super::alignment::Broken;
 use super::channel::State;
 use super::config::{TURN_BYTES_MAX, TURN_RECORDS_MAX};
 use super::error::GateError;
@@ -16,6 +17,9 @@ impl InputGate {
     #[inline(never)]
     pub(super) fn next_turn(&mut self) -> Option<Option<Found>> {
         self.end_turn();
+        if let Some(Broken { barrier, channel }) = self.alignment.next_notice() {
+            return Some(Some(Found::Item(Item::AlignmentBroken { barrier, channel })));
+        }
         self.listen();
         if let Some(priority) = self.next_urgent() {
             return Some(Some(priority));
@@ -141,6 +145,7 @@ impl InputGate {
         let number = index as u32;
         if let Some(loss) = channel.announce.take() {
             self.ready.queue(index, channel);
+            self.alignment.lost(index, channel.barriers.before);
             let producer = channel.descriptor.producer_attempt;
             return Some(Found::Item(Item::Available {
                 channel: number,

@@ -206,6 +206,7 @@ impl NetCore {
             lost: losses(&bound.lost),
             in_doubt: from_wire(bound.in_doubt),
             writer_lost: from_wire(bound.writer_lost),
+            barriers: bound.barriers,
             ended: bound.ended,
             resumed: bound.resumed,
         };

@@ -137,6 +137,7 @@ impl NetCore {
             lost: losses(&grant.lost),
             in_doubt: to_wire(grant.in_doubt),
             writer_lost: to_wire(grant.writer_lost),
+            barriers: grant.barriers,
         });
         live.say(&frame);
         let outgoing = Outgoing::new(grant.epoch, limit);

@@ -138,6 +138,10 @@ impl Consumer {
         let polled = gate.poll_next(&mut cx);
         let reader = |channel: u32| (self.task, self.attempt, channel as usize);
         let (kept, mut paused, mut news, mut receipt) = (&mut self.kept, None, None, None);
+        let run = (self.task, self.attempt);
+        if !matches!(polled, Poll::Ready(Ok(Some(Item::AlignmentBroken { .. })))) {
+            oracle.barriers.nothing_owed(run)?;
+        }
         match polled {
             Poll::Pending => {
                 if self.plan.explicit {
@@ -187,6 +191,10 @@ impl Consumer {
                 Item::Unavailable { channel, cause, .. } => {
                     oracle.unavailable(reader(channel), &cause)?;
                     news = Some((channel, cause));
+                }
+                Item::AlignmentBroken { barrier, channel } => {
+                    oracle.barriers.told(run, channel as usize, barrier)?;
+                    oracle.marks.note("alignment broken");
                 }
                 Item::EndOfData { .. } => {}
                 Item::EndOfPartition { channel } => {

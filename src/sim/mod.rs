@@ -45,6 +45,7 @@
 
 mod account;
 mod agenda;
+mod barriers;
 mod clock;
 mod consumer;
 mod dials;

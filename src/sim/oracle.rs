@@ -7,7 +7,9 @@
 //! - One reader, the newest: an epoch has one attempt, newer epochs newer attempts, and what was written under an
 //!   epoch is read by no older one.
 //! - Notices stand between binds; nothing follows the end.
+//! - A barrier that one channel brought and another can't be counted on for is told: see `barriers`.
 
+use super::barriers::Barriers;
 use super::log::{Fate, Log, What, payload, sequence_of};
 use super::trace::Marks;
 use crate::error::{BindError, Cause};
@@ -59,6 +61,7 @@ pub(super) struct Oracle {
     readings: BTreeMap<Reader, Reading>,
     /// Which consumer attempt has which epoch, by producer task and attempt, and subpartition.
     grants: BTreeMap<(usize, u32, usize), BTreeMap<u32, u32>>,
+    pub(super) barriers: Barriers,
     /// Streams may end for a rule that was broken.
     pub(super) is_dishonest: bool,
     pub(super) marks: Marks,
@@ -85,6 +88,7 @@ impl Oracle {
     ) -> Verdict {
         let (consumer, attempt, channel) = reader;
         let step = self.step;
+        self.barriers.available((consumer, attempt), channel, producer);
         let sums = &mut self.log(channel, producer)?.sums[consumer];
         sums.told_lost += loss.lost.total().records;
         if sums.newest < epoch {
@@ -119,7 +123,10 @@ impl Oracle {
     }
 
     pub(super) fn came(&mut self, reader: Reader, came: &Came<'_>) -> Verdict {
-        let (consumer, _, channel) = reader;
+        let (consumer, attempt, channel) = reader;
+        if let Came::Event(Event::Barrier(id)) = came {
+            self.barriers.came((consumer, attempt), channel, *id);
+        }
         let reading = self.readings.entry(reader).or_default();
         let Some(bind) = &mut reading.bound else {
             return Err("something comes while nothing is bound".into());
@@ -204,6 +211,7 @@ impl Oracle {
 
     pub(super) fn unavailable(&mut self, reader: Reader, cause: &Cause) -> Verdict {
         let (consumer, attempt, channel) = reader;
+        self.barriers.away((consumer, attempt), channel);
         let reading = self.readings.entry(reader).or_default();
         reading.outages += 1;
         let bound = reading.bound.take();
@@ -231,7 +239,8 @@ impl Oracle {
 
     /// The end: `producer` is the attempt that the channel names.
     pub(super) fn ended(&mut self, reader: Reader, producer: u32) -> Verdict {
-        let (consumer, _, channel) = reader;
+        let (consumer, attempt, channel) = reader;
+        self.barriers.ended((consumer, attempt), channel);
         let reading = self.readings.entry(reader).or_default();
         if std::mem::replace(&mut reading.is_ended, true) {
             return Err("the end comes twice".into());

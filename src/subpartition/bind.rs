@@ -10,6 +10,7 @@ use super::state::{Phase, State};
 use super::write::Inherited;
 use crate::doorbell::ReadyNode;
 use crate::error::Cause;
+use crate::event::LostBarriers;
 use crate::id::{Attempt, BindEpoch, Incarnation};
 use crate::memory::{Charge, SegmentPool};
 use crate::record::RecordLayout;
@@ -65,6 +66,7 @@ pub(crate) struct Grant {
     pub(crate) in_doubt: Amount,
     /// What the writer had dropped in all when `lost` was summed up; LOSS entries say what came later.
     pub(crate) writer_lost: Amount,
+    pub(crate) barriers: LostBarriers,
     /// An older attempt acknowledged the end: there is nothing but the end of the partition.
     pub(crate) ended: bool,
 }
@@ -132,6 +134,7 @@ impl Subpartition {
                 given: Amount::ZERO,
                 dropped_events: DroppedEvents::default(),
                 told: (Losses::default(), Amount::ZERO),
+                barrier: None,
                 acknowledged: false,
                 released: None,
                 suspected: None,
@@ -182,6 +185,7 @@ impl Subpartition {
             lost: lost.since(&told_lost),
             in_doubt: in_doubt.since(told_doubt),
             writer_lost: by_writer.total(),
+            barriers: self.lost_barriers(&record, start),
             ended: record.acknowledged,
         };
         drop(record);

@@ -409,6 +409,14 @@ impl Ring {
         events
     }
 
+    /// The ids of the first and the last barrier between two positions, which are in `[released, written]`.
+    pub(crate) fn barriers_between(&self, from: Position, to: Position) -> Option<(u64, u64)> {
+        let entries = (0..from.entries_to(to)).map(|ahead| self.slot(from.entry.wrapping_add(ahead)).entry());
+        let mut ids = entries.filter(|entry| entry.kind == Kind::Barrier).map(|entry| entry.aux);
+        let first = ids.next()?;
+        Some((first, ids.last().unwrap_or(first)))
+    }
+
     /// The first entry at or behind `from` that must not be dropped, else what is written.
     pub(crate) fn first_end(&self, from: Position, written: Position) -> Position {
         debug_assert!(usize::from(from.entries_to(written)) <= self.slots.len(), "I1: from here forward");

@@ -6,12 +6,14 @@ use super::ended::LastView;
 use super::policy::WhenAbsent;
 use super::position::{Amount, Position};
 use super::ring::Deferred;
+use super::state::Word;
 use crate::doorbell::ReadyNode;
 use crate::error::Cause;
+use crate::event::LostBarriers;
 use crate::id::{Attempt, BindEpoch, Incarnation};
 use crate::memory::SegmentName;
 use crate::rules::rule;
-use crate::sync::Ordering;
+use crate::sync::{Ordering, lock};
 use std::sync::Arc;
 
 /// What is known of the views so far; cold, under the mutex.
@@ -31,6 +33,8 @@ pub(super) struct BindRecord {
     pub(super) dropped_events: DroppedEvents,
     /// `lost` and `in_doubt` as the last grant left them.
     pub(super) told: (Losses, Amount),
+    /// The newest barrier that the writer has published or dropped.
+    pub(super) barrier: Option<u64>,
     pub(super) acknowledged: bool,
     pub(super) released: Option<Cause>,
     /// Where `written` and `taken` stood when a look found a publication that nobody was told of.
@@ -179,6 +183,35 @@ impl Subpartition {
     pub(super) fn release_until(&self, record: &BindRecord, to: Position, later: &mut Deferred<'_>) {
         let released = self.ring.release(record.epoch, to, |name| later.drop_hold(name));
         debug_assert!(released.is_ok(), "the epoch changes only under the mutex that is held here");
+    }
+
+    /// What a view that begins at `start` doesn't get. What it gets is published: the writer notes barriers under
+    /// this mutex.
+    pub(super) fn lost_barriers(&self, record: &BindRecord, start: Position) -> LostBarriers {
+        let Some((first, last)) = self.ring.barriers_between(start, self.ring.written()) else {
+            return LostBarriers { before: record.barrier, behind: None };
+        };
+        let behind = record.barrier.filter(|newest| *newest > last).map(|newest| (last, newest));
+        LostBarriers { before: first.checked_sub(1), behind }
+    }
+
+    /// Writer: publishes a barrier. A bind comes before that, and gets it, or after, and knows of it.
+    pub(super) fn publish_barrier(&self, id: u64, publish: impl FnOnce()) {
+        let mut record = lock(&self.record);
+        publish();
+        record.barrier = record.barrier.max(Some(id));
+    }
+
+    /// Writer: a barrier is to be dropped for want of a reader. False, with nothing done, if there was a
+    /// transition since `word`: it decides anew.
+    pub(super) fn drop_barrier(&self, id: u64, word: Word) -> bool {
+        let mut record = lock(&self.record);
+        // Transitions publish the word under the mutex.
+        let stands = self.state.load().epoch() == word.epoch();
+        if stands {
+            record.barrier = record.barrier.max(Some(id));
+        }
+        stands
     }
 
     /// Losses, in doubt and dropped events so far, with the writer's own counts.

@@ -4,6 +4,7 @@ use super::body::{Body, put_position};
 use super::cause::{get_bind_error, get_cause, put_bind_error, put_cause};
 use super::{Consumed, StreamId, StreamPosition, WireError};
 use crate::error::{BindError, Cause};
+use crate::event::LostBarriers;
 use crate::id::{Attempt, BindEpoch, BindSecret, DataSetId, Incarnation, JobId, PartitionId};
 use crate::record::RecordLayout;
 use bytes::BufMut;
@@ -241,6 +242,8 @@ pub(crate) struct Bound {
     pub(crate) in_doubt: Amount,
     /// What the writer had dropped in all when `lost` was summed up; Loss events count on from it.
     pub(crate) writer_lost: Amount,
+    /// What this bind doesn't bring.
+    pub(crate) barriers: LostBarriers,
 }
 
 impl Bound {
@@ -254,6 +257,15 @@ impl Bound {
         for amount in self.lost.iter().chain([&self.in_doubt, &self.writer_lost]) {
             amount.put(out);
         }
+        out.put_u8(u8::from(self.barriers.before.is_some()));
+        if let Some(before) = self.barriers.before {
+            out.put_u64_le(before);
+        }
+        out.put_u8(u8::from(self.barriers.behind.is_some()));
+        if let Some((last, lost)) = self.barriers.behind {
+            out.put_u64_le(last);
+            out.put_u64_le(lost);
+        }
     }
 
     pub(super) fn get(body: &mut Body<'_>) -> Result<Self, WireError> {
@@ -266,7 +278,22 @@ impl Bound {
             *amount = Amount::get(body)?;
         }
         let (in_doubt, writer_lost) = (Amount::get(body)?, Amount::get(body)?);
-        Ok(Self { stream, epoch, incarnation, resumed, ended, ring_entries, lost, in_doubt, writer_lost })
+        let before = if body.bool("whether barriers were before")? { Some(body.u64()?) } else { None };
+        let is_behind = body.bool("whether barriers were lost behind those that come")?;
+        let behind = if is_behind { Some((body.u64()?, body.u64()?)) } else { None };
+        let barriers = LostBarriers { before, behind };
+        Ok(Self {
+            stream,
+            epoch,
+            incarnation,
+            resumed,
+            ended,
+            ring_entries,
+            lost,
+            in_doubt,
+            writer_lost,
+            barriers,
+        })
     }
 }
 

@@ -7,6 +7,7 @@
 )]
 
 mod answers;
+mod barriers;
 mod ends;
 mod flow;
 mod lost;
@@ -41,6 +42,9 @@ everywhere!(
     answers::a_newer_producer_attempt_is_waited_for,
     answers::a_partition_that_never_comes_is_given_up_in_time,
     answers::who_waits_learns_of_the_end_of_the_job,
+    barriers::a_barrier_that_went_with_the_consumer_before_is_told,
+    barriers::a_barrier_that_nobody_was_there_for_is_told,
+    barriers::a_producer_that_fails_breaks_the_barrier_that_others_brought,
     flow::records_and_events_come_in_order,
     flow::priority_events_overtake_and_all_come,
     flow::what_is_lent_stays_as_it_was,

@@ -29,6 +29,8 @@ struct Shared {
     accepted: AtomicU64,
     /// Connections with lower numbers are heard no more.
     mute_below: AtomicU64,
+    /// Nothing goes through, either way, and nobody is told.
+    swallows: AtomicBool,
     is_over: AtomicBool,
 }
 
@@ -51,7 +53,10 @@ impl Proxy {
                     let (from, to) = (from.try_clone().unwrap(), to.try_clone().unwrap());
                     let all = all.clone();
                     thread::spawn(move || {
-                        let is_mute = || is_inward && number < all.mute_below.load(Ordering::Relaxed);
+                        let is_mute = || {
+                            let is_muted = number < all.mute_below.load(Ordering::Relaxed);
+                            is_inward && is_muted || all.swallows.load(Ordering::Relaxed)
+                        };
                         forward(from, to, is_mute);
                     });
                 }
@@ -68,6 +73,11 @@ impl Proxy {
     /// From now on nothing that goes to the worker by the connections there are gets there, though they stay.
     pub(crate) fn mute(&self) {
         self.shared.mute_below.store(self.accepted(), Ordering::Relaxed);
+    }
+
+    /// From now on everything is swallowed, also by connections that are new, or nothing.
+    pub(crate) fn swallow(&self, everything: bool) {
+        self.shared.swallows.store(everything, Ordering::Relaxed);
     }
 
     /// Ends every connection where it stands, in the middle of whatever is under way.
@@ -229,6 +239,47 @@ fn a_network_that_is_down_is_tried_again_without_haste() {
     drop(writer);
     assert_whole(consumer);
     assert_whole(producer);
+}
+
+/// Nothing goes through and no connection ends, as when a machine loses its power: both sides notice by the silence of
+/// the control connection, in time, though nothing is sent that could fail. Then it comes back.
+#[test]
+fn a_peer_that_has_vanished_is_an_outage_in_time() {
+    let dead_after = Duration::from_millis(400);
+    for io in [Io::Epoll, Io::Auto] {
+        let proxy = Proxy::new();
+        let builder = |io| builder(io).dead_after(dead_after);
+        let producer = builder(io).advertise(proxy.address).start().unwrap();
+        proxy.lead_to(producer.snapshot().network.unwrap().listening);
+        let consumer = builder(io).start().unwrap();
+        let mut writer = producer.create_partition(id(0), Attempt(1), config(1, RETAIN)).unwrap();
+        let gate_config = GateConfig::new(Attempt(1), Incarnation(1)).channel(writer.descriptor(0));
+        let mut gate = consumer.input_gate(gate_config);
+        assert_eq!(next_with_loss(&mut gate).0, Got::Available(0, Attempt(1)));
+        writer.write_blocking_timeout(0, &record(0, 100), STUCK).unwrap();
+        assert_eq!(next_with_loss(&mut gate).0, Got::Record(0, record(0, 100)));
+        proxy.swallow(true);
+        let start = std::time::Instant::now();
+        let (lost, _) = next_with_loss(&mut gate);
+        let took = start.elapsed();
+        assert!(matches!(lost, Got::Unavailable(0, Cause::ConnectionLost { .. })), "{lost:?}");
+        // A heartbeat may have been heard just before; what is more is the machine's.
+        assert!(took > dead_after / 2 && took < dead_after * 8, "{took:?}");
+        let absent = || {
+            let partition = &producer.snapshot().partitions[0];
+            partition.subpartitions[0].phase == pirn::Phase::Unavailable
+        };
+        until("the producer's side has noticed", absent);
+        assert!(start.elapsed() < dead_after * 8);
+        writer.write_blocking_timeout(0, &record(1, 100), STUCK).unwrap();
+        proxy.swallow(false);
+        proxy.cut();
+        assert_eq!(next_with_loss(&mut gate).0, Got::Available(0, Attempt(1)));
+        assert_eq!(next_with_loss(&mut gate).0, Got::Record(0, record(1, 100)));
+        drop((gate, writer));
+        assert_whole(consumer);
+        assert_whole(producer);
+    }
 }
 
 /// A reader that is behind when its connection is cut gets all that had come, then the notice, and goes on.

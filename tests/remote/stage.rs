@@ -54,6 +54,7 @@ pub(crate) enum Got {
     Available(u32, Attempt),
     Unavailable(u32, Cause),
     Loss(u32),
+    AlignmentBroken(u64, u32),
     EndOfData(u32),
     EndOfPartition(u32),
     BindFailed(u32, BindError),
@@ -78,6 +79,7 @@ pub(crate) fn next_with_loss(gate: &mut InputGate) -> (Got, LossReport) {
             }
             Item::Unavailable { channel, cause, .. } => Got::Unavailable(channel, cause),
             Item::Loss { channel, .. } => Got::Loss(channel),
+            Item::AlignmentBroken { barrier, channel } => Got::AlignmentBroken(barrier, channel),
             Item::EndOfData { channel } => Got::EndOfData(channel),
             Item::EndOfPartition { channel } => Got::EndOfPartition(channel),
             Item::BindFailed { channel, error } => Got::BindFailed(channel, error),

@@ -1,9 +1,13 @@
 //! Workers that are shut down or dropped under those who read from them or write to them.
 
 use crate::stage::{
-    Got, RETAIN, STUCK, Stage, assert_whole, builder, config, expect_records, id, next, record, until, write,
+    Got, RETAIN, STUCK, Stage, assert_silent, assert_whole, builder, config, expect_records, id, next,
+    record, until, write,
 };
-use pirn::{Attempt, Cause, GateConfig, Incarnation, Io, Update, WaitError, WhenAbsent, WriteError, Written};
+use pirn::{
+    Attempt, Cause, ChannelDescriptor, GateConfig, Incarnation, Io, Location, RemoteAddress, Update,
+    WaitError, WhenAbsent, WriteError, Written,
+};
 use std::thread;
 use std::time::Duration;
 
@@ -173,6 +177,35 @@ fn a_partition_outlives_the_reactor_that_it_was_made_beside() {
         write(&mut writer, 0..50);
         expect_records(&mut gate, 0..50);
         drop((gate, writer));
+        stage.end();
+    }
+}
+
+/// The other worker's host takes connections and says nothing, or not even that: who waits for it goes at once.
+#[test]
+fn nobody_who_leaves_waits_for_a_connection() {
+    for io in BOTH {
+        let stage = Stage::remote(io);
+        let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        // No route leads there, and nothing says so (a network for documentation).
+        let nowhere = "192.0.2.1:9".parse().unwrap();
+        let start = std::time::Instant::now();
+        let (worker, mut left) = (builder(io).start().unwrap(), Vec::new());
+        for (socket, index) in [(silent.local_addr().unwrap(), 1), (nowhere, 2)] {
+            let location = Location::Remote(RemoteAddress { socket, endpoint: 0 });
+            let channel = ChannelDescriptor { location, ..stage.descriptor(index, 1) };
+            let mut gate = worker.input_gate(stage.config(1).channel(channel.clone()));
+            assert_silent(&mut gate);
+            drop(gate);
+            // And one that is still there when its worker goes.
+            let mut gate = worker.input_gate(stage.config(2).channel(channel));
+            assert_silent(&mut gate);
+            left.push(gate);
+        }
+        drop(worker.shutdown(Duration::ZERO));
+        drop(left);
+        assert_whole(worker);
+        assert!(start.elapsed() < Duration::from_secs(2), "{:?}", start.elapsed());
         stage.end();
     }
 }

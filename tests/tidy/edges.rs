@@ -91,7 +91,7 @@ fn documented(sites: &[Site], document: &File, models: &BTreeSet<String>) -> Vec
 }
 
 /// The names in `Model { name: "...", .. }`.
-fn model_names(files: &[File]) -> BTreeSet<String> {
+pub(crate) fn model_names(files: &[File]) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     for file in files {
         let tokens = file.tokens();

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that can't go on panics")]
 
 mod acks;
+mod alignment;
 mod binds;
 mod consumers;
 mod flow;
@@ -18,7 +19,7 @@ mod watermarks;
 use super::*;
 use crate::clock::{Clock, Moment};
 use crate::error::{BindError, Cause};
-use crate::event::{Event, PriorityEvent};
+use crate::event::{Event, LostBarriers, PriorityEvent};
 use crate::id::{Attempt, BindEpoch, BindSecret, DataSetId, Incarnation, JobId, PartitionId};
 use crate::memory::{MemoryConfig, SegmentClass, SegmentPool};
 use crate::partition::{ChannelDescriptor, PartitionConfig, WaitLimits, WriterParts};
@@ -97,6 +98,7 @@ pub(super) enum Got {
     Available(u32, u32),
     Unavailable(u32, Cause),
     Loss(u32, Amount),
+    AlignmentBroken(u64, u32),
     EndOfData(u32),
     EndOfPartition(u32),
     BindFailed(u32, BindError),
@@ -114,6 +116,7 @@ impl Got {
             Item::Available { channel, producer, .. } => Self::Available(channel, producer.0),
             Item::Unavailable { channel, cause, .. } => Self::Unavailable(channel, cause),
             Item::Loss { channel, lost, .. } => Self::Loss(channel, lost),
+            Item::AlignmentBroken { barrier, channel } => Self::AlignmentBroken(barrier, channel),
             Item::EndOfData { channel } => Self::EndOfData(channel),
             Item::EndOfPartition { channel } => Self::EndOfPartition(channel),
             Item::BindFailed { channel, error } => Self::BindFailed(channel, error),

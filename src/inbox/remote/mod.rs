@@ -51,7 +51,7 @@ pub(crate) use reader::{RemoteReader, RemoteWatch};
 use super::{Inbox, Popped};
 use crate::doorbell::ReadyNode;
 use crate::error::{BindError, Cause};
-use crate::event::PriorityEvent;
+use crate::event::{LostBarriers, PriorityEvent};
 use crate::id::BindEpoch;
 use crate::memory::Lent;
 use crate::subpartition::{Amount, Losses};
@@ -110,6 +110,8 @@ pub(crate) struct RemoteGrant {
     pub(crate) in_doubt: Amount,
     /// What the writer had dropped in all when `lost` was summed up.
     pub(crate) writer_lost: Amount,
+    /// What this bind doesn't bring.
+    pub(crate) barriers: LostBarriers,
     /// An older attempt acknowledged the end: there is nothing but the end of the partition.
     pub(crate) ended: bool,
     /// The bind before goes on where it was cut off: no notice, no loss.

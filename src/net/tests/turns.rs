@@ -21,6 +21,7 @@ fn bound(stream: u32) -> Frame<'static> {
         lost: [nothing; LOSSES],
         in_doubt: nothing,
         writer_lost: nothing,
+        barriers: crate::event::LostBarriers::default(),
     })
 }
 

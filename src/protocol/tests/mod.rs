@@ -31,6 +31,7 @@ fn bound(resumed: bool) -> Bound {
         lost: [Amount::default(); LOSSES],
         in_doubt: Amount::default(),
         writer_lost: Amount::default(),
+        barriers: crate::event::LostBarriers::default(),
     }
 }
 

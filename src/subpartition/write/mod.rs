@@ -259,20 +259,23 @@ impl WriteHalf {
     pub(crate) fn append_event(&mut self, event: &Event, cache: &mut SegmentCache) -> Append {
         debug_assert!(self.progress.is_none(), "an event never stands between two halves of a record");
         self.writable = NEVER;
-        let word = self.sub.state.load();
-        let kind = match event {
-            Event::Barrier(_) => EventKind::Barrier,
-            Event::Watermark(_) => EventKind::Watermark,
-            Event::Application(_) => EventKind::Application,
-        };
-        match self.admission(word) {
-            Admission::Closed => return Append::Closed,
-            Admission::Write if word.phase() != Phase::Unavailable => {}
-            Admission::Write | Admission::Discard => {
-                self.sub.counts.drop_event(kind);
-                return Append::Dropped;
+        let word = loop {
+            let word = self.sub.state.load();
+            match self.admission(word) {
+                Admission::Closed => return Append::Closed,
+                Admission::Write if word.phase() != Phase::Unavailable => break word,
+                Admission::Write | Admission::Discard => {}
             }
-        }
+            let kind = match event {
+                // A reader has come since: it gets the barrier.
+                Event::Barrier(id) if !self.sub.drop_barrier(*id, word) => continue,
+                Event::Barrier(_) => EventKind::Barrier,
+                Event::Watermark(_) => EventKind::Watermark,
+                Event::Application(_) => EventKind::Application,
+            };
+            self.sub.counts.drop_event(kind);
+            return Append::Dropped;
+        };
         self.stream = word.stream();
         let mut tried = self.try_event(event, cache);
         if tried.is_err() && self.sweep_shared() {
@@ -290,22 +293,26 @@ impl WriteHalf {
         self.tell_loss()?;
         let ring = &self.sub.ring;
         match event {
-            Event::Barrier(id) => self.push_empty(Kind::Barrier, *id)?,
-            Event::Watermark(time) => self.push_empty(Kind::Watermark, *time as u64)?,
+            Event::Barrier(id) => {
+                if !self.tail.has_slot(ring) {
+                    return Err(Blocked::Slots);
+                }
+                self.tail.end_entry(ring);
+                let tail = &mut self.tail;
+                self.sub.publish_barrier(*id, || tail.push(ring, Kind::Barrier, SegmentName::NONE, *id));
+            }
+            Event::Watermark(time) => {
+                if !self.tail.has_slot(ring) {
+                    return Err(Blocked::Slots);
+                }
+                self.tail.push(ring, Kind::Watermark, SegmentName::NONE, *time as u64);
+            }
             Event::Application(bytes) => {
                 self.tail.end_entry(ring);
                 self.tail.make_room(ring, &self.sub.charge, cache, bytes.len().max(1), |_| First::at(0))?;
                 self.tail.push_bytes(ring, bytes);
             }
         }
-        Ok(())
-    }
-
-    fn push_empty(&mut self, kind: Kind, aux: u64) -> Result<(), Blocked> {
-        if !self.tail.has_slot(&self.sub.ring) {
-            return Err(Blocked::Slots);
-        }
-        self.tail.push(&self.sub.ring, kind, SegmentName::NONE, aux);
         Ok(())
     }
 

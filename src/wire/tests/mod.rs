@@ -6,7 +6,7 @@ mod round_trip;
 
 use super::*;
 use crate::error::{BindError, Cause};
-use crate::event::PriorityEvent;
+use crate::event::{LostBarriers, PriorityEvent};
 use crate::id::{
     Attempt, BindEpoch, BindSecret, DataSetId, Incarnation, JobId, PartitionId, RemoteAddress, WorkerId,
 };
@@ -185,17 +185,23 @@ fn bind() -> impl Strategy<Value = Bind> {
 
 fn bound() -> impl Strategy<Value = Bound> {
     let numbers = any::<(u64, bool, bool, u16)>();
-    (stream(), numbers, prop::array::uniform7(amount()), amount(), amount()).prop_map(
-        |((stream, epoch), (incarnation, resumed, ended, ring_entries), lost, in_doubt, writer_lost)| Bound {
-            stream,
-            epoch,
-            incarnation: Incarnation(incarnation),
-            resumed,
-            ended,
-            ring_entries,
-            lost,
-            in_doubt,
-            writer_lost,
+    let amounts = (prop::array::uniform7(amount()), amount(), amount());
+    (stream(), numbers, amounts, any::<(Option<u64>, Option<(u64, u64)>)>()).prop_map(
+        |(stream, numbers, amounts, (before, behind))| {
+            let ((stream, epoch), (incarnation, resumed, ended, ring_entries)) = (stream, numbers);
+            let (lost, in_doubt, writer_lost) = amounts;
+            Bound {
+                stream,
+                epoch,
+                incarnation: Incarnation(incarnation),
+                resumed,
+                ended,
+                ring_entries,
+                lost,
+                in_doubt,
+                writer_lost,
+                barriers: LostBarriers { before, behind },
+            }
         },
     )
 }

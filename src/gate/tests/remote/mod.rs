@@ -95,6 +95,7 @@ fn grant(epoch: u32) -> RemoteGrant {
         lost: Losses::default(),
         in_doubt: Amount::ZERO,
         writer_lost: Amount::ZERO,
+        barriers: LostBarriers::default(),
         ended: false,
         resumed: false,
     }

@@ -88,6 +88,37 @@ fn a_lost_connection_is_told_behind_what_came_and_heals_by_itself() {
     all.end();
 }
 
+/// What the answer to a bind says of barriers counts like what a local view says of them; an outage breaks what
+/// other channels have brought.
+#[test]
+fn barriers_that_do_not_come_of_the_peer_are_told() {
+    let mut all = Remote::new(|config| config.channel(Bench::new().descriptor(1, 1)));
+    let mut producer = all.bench.create(1, 1, config(discard()));
+    assert_eq!(all.drain(), [Got::Available(1, 1)]);
+    let mut feeder = all.network.opened().feeder;
+    let barriers = LostBarriers { before: Some(4), behind: Some((6, 8)) };
+    feeder.push(Delivery::Bound(Box::new(RemoteGrant { barriers, ..grant(3) })));
+    assert_eq!(all.drain(), [Got::Available(0, 1)]);
+    let event = |channel, id| Got::Event(channel, Event::Barrier(id));
+    for id in [4, 5, 6, 8] {
+        producer.event(Event::Barrier(id));
+    }
+    let got = all.drain();
+    assert_eq!(got, [event(1, 4), Got::AlignmentBroken(4, 0), event(1, 5), event(1, 6), event(1, 8)]);
+    feeder.push(Delivery::Event(RemoteEvent::Barrier(5)));
+    assert_eq!(all.drain(), [event(0, 5)]);
+    feeder.push(Delivery::Event(RemoteEvent::Barrier(6)));
+    assert_eq!(all.drain(), [event(0, 6), Got::AlignmentBroken(8, 0)]);
+    producer.event(Event::Barrier(9));
+    assert_eq!(all.drain(), [event(1, 9)]);
+    feeder.push(Delivery::Over(Over::Lost(lost())));
+    assert_eq!(all.drain(), [Got::Unavailable(0, lost()), Got::AlignmentBroken(9, 0)]);
+    producer.event(Event::Barrier(10));
+    assert_eq!(all.drain(), [event(1, 10), Got::AlignmentBroken(10, 0)], "it may stay away for ever");
+    drop(producer);
+    all.end();
+}
+
 #[test]
 fn the_first_connection_that_fails_is_told_once() {
     let mut all = Remote::new(|config| config);

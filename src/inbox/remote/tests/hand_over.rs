@@ -220,6 +220,7 @@ fn a_resumed_bind_goes_on_in_the_middle_of_a_record() {
         lost: Losses::default(),
         in_doubt: Amount::ZERO,
         writer_lost: Amount::ZERO,
+        barriers: LostBarriers::default(),
         ended: false,
         resumed: true,
     };

@@ -396,6 +396,7 @@ impl Producer {
             lost: [Amount::default(); LOSSES],
             in_doubt: Amount::default(),
             writer_lost: Amount::default(),
+            barriers: crate::event::LostBarriers::default(),
         };
         Frame::Bound(bound).encode(&mut link.out, agreed.features);
         if let Some(((line, stream), epoch)) = old {

@@ -5,6 +5,7 @@ use super::super::arena::ArenaShare;
 use super::super::kernel::Rung;
 use super::super::start::UringOptions;
 use super::super::zero_copy::ZeroCopy;
+use crate::clock::Monotonic;
 use crate::memory::{ReceivePool, SegmentPool};
 use crate::transport::{Batch, Close, Completion, Part, Transport};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
@@ -106,6 +107,73 @@ fn bytes_stream_on_every_rung() {
             drop(uring);
             assert_eq!(pool.free(), 4);
         }
+    }
+}
+
+/// Completions of deferred work come to light by an enter only: whoever never waits has to enter, too.
+#[test]
+fn who_never_waits_gets_everything_on_every_rung() {
+    for rung in [Rung::NoIndex, Rung::Deferred, Rung::SingleIssuer, Rung::SubmitAll, Rung::Plain] {
+        let (mut uring, found) = Uring::open_from(rung, true, options(4, ZeroCopy::Auto)).unwrap();
+        let (here, there) = pair();
+        let from = uring.attach(here.into()).unwrap();
+        uring.attach(there.into()).unwrap();
+        uring.send(from, batch(&pattern(0, 100_000)));
+        let (clock, mut received, mut done) = (Monotonic::start(), 0, Vec::new());
+        let start = clock.now();
+        while received < 100_000 {
+            assert!(clock.now().since(start) < Duration::from_secs(10), "{found}: {received} bytes came");
+            uring.turn(Some(Duration::ZERO), &mut done).unwrap();
+            received += done
+                .drain(..)
+                .map(|it| match it {
+                    Completion::Received { bytes, .. } => bytes.len(),
+                    _ => 0,
+                })
+                .sum::<usize>();
+        }
+    }
+}
+
+/// A process that forks has its ring and its memory to itself: a child that lives on disturbs nobody, and has neither.
+#[test]
+fn a_forked_child_disturbs_nobody() {
+    let options = options(4, ZeroCopy::Always);
+    let (arena, pool) = (options.arena.clone(), options.receive.clone());
+    let (mut uring, _) = Uring::open(options).unwrap();
+    stream(&mut uring, 100_000, 50_000);
+    let page = std::ptr::with_exposed_provenance_mut::<libc::c_void>(arena.addresses().start);
+    let mut ready = [0; 2];
+    // SAFETY: room for two descriptors.
+    assert_eq!(unsafe { libc::pipe2(ready.as_mut_ptr(), libc::O_CLOEXEC) }, 0);
+    // SAFETY: the child makes no call that isn't safe behind a fork, and never returns.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        let mut resident = 0_u8;
+        // SAFETY: `mincore` writes one byte.
+        let word = u8::from(unsafe { libc::mincore(page, 4096, &raw mut resident) } == -1);
+        // SAFETY: one byte.
+        unsafe { libc::write(ready[1], (&raw const word).cast(), 1) };
+        loop {
+            // SAFETY: a plain call.
+            unsafe { libc::pause() };
+        }
+    }
+    assert!(child > 0);
+    let mut unmapped = 0_u8;
+    // SAFETY: one byte.
+    assert_eq!(unsafe { libc::read(ready[0], (&raw mut unmapped).cast(), 1) }, 1);
+    assert_eq!(unmapped, 1, "the arena isn't the child's");
+    stream(&mut uring, 4 << 20, 300_000);
+    drop(uring);
+    assert_eq!(pool.free(), 4);
+    // SAFETY: a child of this test.
+    unsafe { libc::kill(child, libc::SIGKILL) };
+    // SAFETY: as above.
+    unsafe { libc::waitpid(child, std::ptr::null_mut(), 0) };
+    for end in ready {
+        // SAFETY: a descriptor of this test.
+        unsafe { libc::close(end) };
     }
 }
 

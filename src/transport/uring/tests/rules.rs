@@ -3,11 +3,11 @@
 use super::super::low_water::{LowWater, MARK, PATIENCE, QUICK};
 use super::super::zero_copy::{Ability, Decision, PAUSE, ZeroCopy};
 use super::super::{Settings, Uring};
-use super::play::{Dice, End, Socket};
+use super::play::{Dice, End, Socket, pattern};
 use super::script::Script;
 use crate::clock::Moment;
 use crate::memory::ReceivePool;
-use crate::transport::{Completion, Transport};
+use crate::transport::{Batch, Close, Completion, ConnectionId, Part, Transport};
 use std::fs::File;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::time::Duration;
@@ -21,13 +21,18 @@ fn calm() -> Script {
 /// A transport with one connection, by which so many bytes come.
 fn receiving(lazy: bool) -> (Uring<Script>, RawFd) {
     let settings = Settings { zero_copy: ZeroCopy::Never, ability: Ability::None, lazy };
+    let (uring, fd, _) = connected(settings, End::Silence);
+    (uring, fd)
+}
+
+fn connected(settings: Settings, end: End) -> (Uring<Script>, RawFd, ConnectionId) {
     let mut uring = Uring::new(calm(), ReceivePool::new(4).unwrap(), settings).unwrap();
     let owned = OwnedFd::from(File::open("/dev/null").unwrap());
     let fd = owned.as_raw_fd();
     let socket = Socket {
         salt: 1,
         incoming: 0,
-        end: End::Silence,
+        end,
         here: true,
         takes: usize::MAX,
         read: 0,
@@ -37,8 +42,44 @@ fn receiving(lazy: bool) -> (Uring<Script>, RawFd) {
         low_water: 1,
     };
     uring.ring.sockets.insert(fd, socket);
-    uring.attach(owned).unwrap();
-    (uring, fd)
+    let id = uring.attach(owned).unwrap();
+    (uring, fd, id)
+}
+
+/// The kernel keeps the notifications of zero-copy sends until the other end has acknowledged, which may be long: the
+/// next batch is sent and the connection closed without them. Only the memory waits.
+#[test]
+fn neither_the_next_send_nor_a_close_waits_for_notifications() {
+    let settings = Settings { zero_copy: ZeroCopy::Always, ability: Ability::Reporting, lazy: false };
+    let (mut uring, fd, id) = connected(settings, End::Eof);
+    uring.ring.keeps_notifications = true;
+    let until = |uring: &mut Uring<Script>, wanted: fn(&Completion) -> bool| {
+        let (mut done, mut recycled) = (Vec::new(), 0);
+        for _ in 0..100 {
+            uring.turn(Some(Duration::from_millis(1)), &mut done).unwrap();
+            recycled += done.iter().filter(|it| matches!(it, Completion::Recycled { .. })).count();
+            if done.drain(..).any(|it| wanted(&it)) {
+                return recycled;
+            }
+        }
+        panic!("it waits for a notification");
+    };
+    for round in 0..4 {
+        let staging = pattern(1, round * 100, 100).to_vec();
+        let parts = vec![Part::Staged(0..100)];
+        uring.send(id, Box::new(Batch { staging, parts, bytes: 100, returns: Vec::new() }));
+        assert_eq!(until(&mut uring, |it| matches!(it, Completion::Sent { .. })), 0);
+    }
+    assert_eq!((uring.ring.sockets[&fd].sent, uring.counts().zero_copy_sends), (400, 4));
+    uring.close(id, Close::Orderly);
+    assert_eq!(until(&mut uring, |it| matches!(it, Completion::Closed { .. })), 0);
+    assert!(!uring.ring.sockets.contains_key(&fd));
+    uring.ring.keeps_notifications = false;
+    let (mut done, mut recycled) = (Vec::new(), 0);
+    while recycled < 4 {
+        uring.turn(Some(Duration::from_millis(1)), &mut done).unwrap();
+        recycled += done.drain(..).filter(|it| matches!(it, Completion::Recycled { .. })).count();
+    }
 }
 
 fn turn(uring: &mut Uring<Script>, timeout: Duration) -> usize {

@@ -38,6 +38,8 @@ pub(super) struct Script {
     pub(super) fills_on: bool,
     /// Cancellations do nothing, and sends are never answered.
     pub(super) deaf: bool,
+    /// Notifications of zero-copy sends don't come.
+    pub(super) keeps_notifications: bool,
     pub(super) leaked: bool,
     /// The dice are put away: everything that can be done is done, in order.
     pub(super) calm: bool,
@@ -64,6 +66,7 @@ impl Script {
             gives_buffers,
             fills_on,
             deaf: false,
+            keeps_notifications: false,
             leaked: false,
             calm: false,
             time: Moment::from_nanos(1),
@@ -350,7 +353,8 @@ impl Script {
 
     /// One step of anything; whether there was one.
     fn move_on(&mut self) -> bool {
-        let (ops, owed) = (self.ops.len(), self.owed.len());
+        let owed = if self.keeps_notifications { 0 } else { self.owed.len() };
+        let ops = self.ops.len();
         let first = self.dice.below(ops + owed);
         for step in 0..ops + owed {
             let at = (first + step) % (ops + owed);
@@ -389,7 +393,8 @@ impl Ring for Script {
             Entry::Writable { .. } | Entry::Send { .. } => true,
             _ => false,
         };
-        self.completions.len() > self.visible || !self.owed.is_empty() || self.ops.iter().any(ready)
+        let owes = !self.owed.is_empty() && !self.keeps_notifications;
+        self.completions.len() > self.visible || owes || self.ops.iter().any(ready)
     }
 
     fn enter(&mut self, wait: Wait) -> io::Result<()> {

@@ -254,6 +254,7 @@ pub(super) fn bound(stream: u32) -> Bound {
         lost: Default::default(),
         in_doubt: wire::Amount::default(),
         writer_lost: wire::Amount::default(),
+        barriers: crate::event::LostBarriers::default(),
     }
 }
 
