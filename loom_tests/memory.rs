@@ -74,6 +74,18 @@ pub(super) const MODELS: &[Model] = &[
         body: free_wakes_the_blocked_writer,
     },
     Model {
+        name: "memory::patient_writer_is_woken_at_its_level",
+        edges: &["WAKE_F1"],
+        preemptions: None,
+        body: patient_writer_is_woken_at_its_level,
+    },
+    Model {
+        name: "memory::writer_out_of_patience_is_woken_by_the_first",
+        edges: &["WAKE_F1"],
+        preemptions: None,
+        body: writer_out_of_patience_is_woken_by_the_first,
+    },
+    Model {
         name: "memory::recharge_and_free_agree_on_the_account",
         edges: &["MEM_E5"],
         preemptions: None,
@@ -338,6 +350,60 @@ fn free_wakes_the_blocked_writer() {
         }
     })));
     holder.join().unwrap();
+    assert_whole(&pool);
+}
+
+/// Excluded: what brings the account down to the level that its writer waits for takes it for one that isn't worth a
+/// wake-up, since it looks at what the writer said before, or at a use of before.
+fn patient_writer_is_woken_at_its_level() {
+    let pool = SegmentPool::for_model(4, 2, 2).unwrap();
+    let mut owner = Owner::new(&pool, 2, 0);
+    let names = [owner.written(7), owner.written(7)];
+    let charge = Arc::clone(&owner.charge);
+    let holder = thread::spawn({
+        let pool = Arc::clone(&pool);
+        move || names.into_iter().for_each(|name| pool.drop_hold(name))
+    });
+    let waiter = Arc::clone(charge.budget().waiter());
+    loom::future::block_on(poll_fn(|cx| {
+        charge.await_level(0);
+        waiter.announce(cx.waker());
+        if charge.used() > 0 {
+            return Poll::Pending;
+        }
+        waiter.retract();
+        Poll::Ready(())
+    }));
+    holder.join().unwrap();
+    drop(owner);
+    assert_whole(&pool);
+}
+
+/// Excluded: a writer that takes whatever there is by now isn't woken, since the level that it waited for before still
+/// counts.
+fn writer_out_of_patience_is_woken_by_the_first() {
+    let pool = SegmentPool::for_model(4, 2, 2).unwrap();
+    let mut owner = Owner::new(&pool, 2, 0);
+    let names = [owner.written(7), owner.written(7)];
+    let charge = Arc::clone(&owner.charge);
+    charge.await_level(0);
+    let holder = thread::spawn({
+        let pool = Arc::clone(&pool);
+        move || pool.drop_hold(names[0])
+    });
+    let waiter = Arc::clone(charge.budget().waiter());
+    loom::future::block_on(poll_fn(|cx| {
+        charge.budget().await_any();
+        waiter.announce(cx.waker());
+        if charge.used() > 1 {
+            return Poll::Pending;
+        }
+        waiter.retract();
+        Poll::Ready(())
+    }));
+    holder.join().unwrap();
+    pool.drop_hold(names[1]);
+    drop(owner);
     assert_whole(&pool);
 }
 

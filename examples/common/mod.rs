@@ -4,6 +4,7 @@
 
 pub(crate) mod child;
 pub(crate) mod clock;
+pub(crate) mod log;
 pub(crate) mod network;
 
 /// Any error, with its text.

@@ -29,6 +29,28 @@ impl From<Io> for pirn::Io {
     }
 }
 
+/// Whether the kernel may send from where the bytes lie.
+#[derive(ValueEnum, Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum ZeroCopy {
+    /// To other machines, where that is reported to save a copy.
+    #[default]
+    Auto,
+    /// Also where the kernel copies in the end, as within one machine.
+    Always,
+    /// Nowhere.
+    Never,
+}
+
+impl From<ZeroCopy> for pirn::ZeroCopy {
+    fn from(choice: ZeroCopy) -> Self {
+        match choice {
+            ZeroCopy::Auto => Self::Auto,
+            ZeroCopy::Always => Self::Always,
+            ZeroCopy::Never => Self::Never,
+        }
+    }
+}
+
 impl fmt::Display for Io {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {

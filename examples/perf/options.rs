@@ -1,6 +1,7 @@
 //! The command line; a child process gets its part of it as a message.
 
 use crate::common::network::Io;
+use crate::common::network::ZeroCopy;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use pirn::{Flush, RecordLayout};
 use serde::{Deserialize, Serialize};
@@ -107,14 +108,6 @@ pub(crate) enum Driver {
     #[default]
     Threads,
     Caller,
-}
-
-#[derive(ValueEnum, Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum ZeroCopy {
-    #[default]
-    Auto,
-    Always,
-    Never,
 }
 
 #[derive(ValueEnum, Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -2,7 +2,7 @@
 
 use crate::common::network::Cluster;
 use crate::common::{AnyError, clock};
-use crate::options::{Driver, Path, ZeroCopy};
+use crate::options::{Driver, Path};
 use pirn::{MemoryConfig, Reactor, SegmentClass, Worker};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
@@ -56,16 +56,6 @@ pub(crate) fn counters(worker: &Worker) -> Option<Counters> {
         zero_copy_sends: snapshot.net.zero_copy_sends,
         zero_copy_copied: snapshot.net.zero_copy_copied,
     })
-}
-
-impl From<ZeroCopy> for pirn::ZeroCopy {
-    fn from(choice: ZeroCopy) -> Self {
-        match choice {
-            ZeroCopy::Auto => Self::Auto,
-            ZeroCopy::Always => Self::Always,
-            ZeroCopy::Never => Self::Never,
-        }
-    }
 }
 
 /// What a task's thread keeps while it reads or writes: the reactor that it turns, if it does that itself.

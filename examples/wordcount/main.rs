@@ -17,8 +17,8 @@ mod shuffle;
 mod text;
 
 use clap::Parser;
-use common::network::Io;
-use common::{AnyError, child};
+use common::network::{Io, ZeroCopy};
+use common::{AnyError, child, log};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -48,6 +48,9 @@ struct Arguments {
     /// How the kernel is asked to move bytes.
     #[arg(long, value_enum, default_value_t, env = "PIRN_IO")]
     io: Io,
+    /// Whether the kernel may send from where the bytes lie.
+    #[arg(long, value_enum, default_value_t)]
+    zero_copy: ZeroCopy,
     /// Be the process of a consumer.
     #[arg(long, hide = true)]
     consume: bool,
@@ -55,6 +58,7 @@ struct Arguments {
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
+    log::show_warnings();
     child::limit(LIMIT, String::new);
     let outcome = if arguments.consume { processes::consume().map(|()| true) } else { run(&arguments) };
     match outcome {
@@ -77,7 +81,8 @@ fn run(arguments: &Arguments) -> Result<bool, AnyError> {
     let shuffled = if arguments.in_process {
         shuffle::count(&files, producers, consumers, &bar)?
     } else {
-        processes::count(&files, producers, consumers, arguments.io, &bar)?
+        let transport = processes::Transport { io: arguments.io, zero_copy: arguments.zero_copy };
+        processes::count(&files, producers, consumers, transport, &bar)?
     };
     let shuffle_time = start.elapsed();
 

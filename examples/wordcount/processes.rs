@@ -2,7 +2,7 @@
 
 use crate::common::AnyError;
 use crate::common::child::{Child, Parent};
-use crate::common::network::{self, Cluster, Io};
+use crate::common::network::{self, Cluster, Io, ZeroCopy};
 use crate::results;
 use crate::shuffle::{self, Shuffled};
 use crate::text::TextFile;
@@ -15,10 +15,18 @@ use std::sync::atomic::AtomicUsize;
 use std::sync::mpsc;
 use std::thread;
 
+/// How all workers move bytes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Transport {
+    pub(crate) io: Io,
+    pub(crate) zero_copy: ZeroCopy,
+}
+
 /// The one message to a consumer's process.
 #[derive(Debug, Serialize, Deserialize)]
 struct Begin {
     cluster: Cluster,
+    zero_copy: ZeroCopy,
     channels: Vec<Vec<u8>>,
 }
 
@@ -36,17 +44,17 @@ pub(crate) fn count(
     files: &[TextFile],
     producers: u32,
     consumers: u32,
-    io: Io,
+    Transport { io, zero_copy }: Transport,
     bar: &ProgressBar,
 ) -> Result<Vec<Shuffled>, AnyError> {
     let cluster = Cluster::new(io)?;
-    let worker = cluster.join(Worker::builder()).start()?;
+    let worker = cluster.join(Worker::builder()).zero_copy(zero_copy.into()).start()?;
     let writers = shuffle::partitions(&worker, producers, consumers)?;
     let (events, happened) = mpsc::channel();
     let mut children = Vec::new();
     for (index, channels) in shuffle::inputs(&writers, consumers).iter().enumerate() {
         let mut child = Child::spawn(format!("consumer {index}"), &["--consume"])?;
-        child.send(&Begin { cluster: cluster.clone(), channels: network::pack(channels) })?;
+        child.send(&Begin { cluster: cluster.clone(), zero_copy, channels: network::pack(channels) })?;
         let (events, output) = (events.clone(), child.take_output());
         thread::spawn(move || {
             let counted = output.ok_or_else(|| io::ErrorKind::BrokenPipe.into()).and_then(results::read);
@@ -99,8 +107,8 @@ fn gather(
 /// The process of a consumer. Its standard output is for its counts alone.
 pub(crate) fn consume() -> Result<(), AnyError> {
     let parent = Parent::attach();
-    let Begin { cluster, channels } = parent.receive()?;
-    let worker = cluster.join(Worker::builder()).start()?;
+    let Begin { cluster, zero_copy, channels } = parent.receive()?;
+    let worker = cluster.join(Worker::builder()).zero_copy(zero_copy.into()).start()?;
     let shuffled = shuffle::consume(&worker, network::unpack(&channels)?)?;
     shuffle::end(&worker)?;
     Ok(results::write(&shuffled, io::stdout().lock())?)

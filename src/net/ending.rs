@@ -17,7 +17,7 @@
 
 use super::core::NetCore;
 use super::peers::Step;
-use super::receiving::{Place, Reading};
+use super::receiving::{Place, Reading, question};
 use super::timers::Timer;
 use crate::clock::Moment;
 use crate::error::Cause;
@@ -94,21 +94,8 @@ impl End {
     }
 
     fn frame(&self, stream: StreamId) -> Frame<'static> {
-        let descriptor = &self.descriptor;
-        Frame::Bind(Bind {
-            stream,
-            subpartition: descriptor.subpartition,
-            count: 1,
-            partition: descriptor.partition,
-            producer_attempt: descriptor.producer_attempt,
-            secret: descriptor.secret,
-            layout: descriptor.layout,
-            attempt: self.request.attempt,
-            incarnation: self.request.incarnation,
-            limit: Incoming::initial_limit(0),
-            resume: None,
-            ended: Some(self.ended),
-        })
+        let asked = question(stream, &self.descriptor, self.request);
+        Frame::Bind(Bind { ended: Some(self.ended), ..asked })
     }
 }
 

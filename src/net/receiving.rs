@@ -10,8 +10,9 @@ use crate::error::Cause;
 use crate::id::{BindEpoch, RemoteAddress};
 use crate::inbox::{Delivery, Over, Progress};
 use crate::metrics::cold_event;
-use crate::partition::OpenChannel;
+use crate::partition::{ChannelDescriptor, OpenChannel};
 use crate::protocol::{self, ACK_DELAY, Incoming, withdrawal};
+use crate::subpartition::BindRequest;
 use crate::wire::{self, ACKS_MAX, Bind, Frame, StreamId, StreamPosition, encode_acks};
 use std::sync::Arc;
 
@@ -96,21 +97,8 @@ impl NetCore {
             self.leave_if_spent(connection);
             return self.open(channel);
         };
-        let descriptor = &channel.descriptor;
-        let frame = Frame::Bind(Bind {
-            stream,
-            subpartition: descriptor.subpartition,
-            count: 1,
-            partition: descriptor.partition,
-            producer_attempt: descriptor.producer_attempt,
-            secret: descriptor.secret,
-            layout: descriptor.layout,
-            attempt: request.attempt,
-            incarnation: request.incarnation,
-            limit: Incoming::initial_limit(window),
-            resume: None,
-            ended: None,
-        });
+        let asked = question(stream, &channel.descriptor, request);
+        let frame = Frame::Bind(Bind { limit: Incoming::initial_limit(window), ..asked });
         live.say(&frame);
         let receiving = Receiving {
             token,
@@ -319,6 +307,24 @@ impl NetCore {
         }
         let step = self.peers.failed(peer, self.now);
         self.step(peer, step);
+    }
+}
+
+/// Asks for the one subpartition that `descriptor` names, without credit and with no past: callers add what they have.
+pub(super) fn question(stream: StreamId, descriptor: &ChannelDescriptor, request: BindRequest) -> Bind {
+    Bind {
+        stream,
+        subpartition: descriptor.subpartition,
+        count: 1,
+        partition: descriptor.partition,
+        producer_attempt: descriptor.producer_attempt,
+        secret: descriptor.secret,
+        layout: descriptor.layout,
+        attempt: request.attempt,
+        incarnation: request.incarnation,
+        limit: Incoming::initial_limit(0),
+        resume: None,
+        ended: None,
     }
 }
 

@@ -15,7 +15,7 @@ use crate::memory::SegmentPool;
 use crate::metrics::{Lines, WorkerCounts, cold_event};
 use crate::subpartition::{BindRequest, Grant, View};
 use crate::sync::{Mutex, lock};
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -60,7 +60,8 @@ struct BindLines {
 
 #[derive(Debug, Default)]
 struct Registry {
-    here: HashMap<PartitionId, Arc<Partition>>,
+    /// Ordered, so that what ends together ends in the same order in every run.
+    here: BTreeMap<PartitionId, Arc<Partition>>,
     waiting: WaitingList,
     ended: HashMap<PartitionId, Ended>,
     ended_order: VecDeque<PartitionId>,
@@ -323,7 +324,9 @@ impl Manager {
     pub(crate) fn release_job(&self, job: JobId) -> usize {
         let mut registry = lock(&self.registry);
         registry.remember_job(job);
-        let gone = in_order(registry.here.extract_if(|id, _| id.job == job));
+        let here = std::mem::take(&mut registry.here);
+        let (gone, here): (BTreeMap<_, _>, _) = here.into_iter().partition(|(id, _)| id.job == job);
+        registry.here = here;
         registry.ended.retain(|id, _| id.job != job);
         registry.ended_order.retain(|id| id.job != job);
         let waiting = registry.waiting.take_where(|waiting| waiting.descriptor.partition.job == job);
@@ -331,7 +334,7 @@ impl Manager {
         for waiting in waiting {
             waiting.answer(Err(BindError::Released { cause: Cause::JobReleased }));
         }
-        for partition in &gone {
+        for partition in gone.values() {
             partition.close(&Cause::JobReleased);
         }
         gone.len()
@@ -341,13 +344,13 @@ impl Manager {
     pub(crate) fn shutdown(&self) {
         let mut registry = lock(&self.registry);
         registry.closed = Some(Cause::Shutdown);
-        let gone = in_order(registry.here.drain());
+        let gone = std::mem::take(&mut registry.here);
         let waiting = registry.waiting.take_where(|_| true);
         drop(registry);
         for waiting in waiting {
             waiting.answer(Err(BindError::Released { cause: Cause::Shutdown }));
         }
-        for partition in &gone {
+        for partition in gone.values() {
             partition.close(&Cause::Shutdown);
         }
     }
@@ -408,17 +411,8 @@ impl Manager {
 
     pub(crate) fn snapshot(&self) -> Vec<PartitionSnapshot> {
         let here: Vec<_> = lock(&self.registry).here.values().cloned().collect();
-        let mut all: Vec<_> = here.iter().map(|partition| partition.snapshot()).collect();
-        all.sort_by_key(|snapshot| snapshot.partition);
-        all
+        here.iter().map(|partition| partition.snapshot()).collect()
     }
-}
-
-/// By their ids: what happens to several at once happens in the same order whenever it happens.
-fn in_order(gone: impl Iterator<Item = (PartitionId, Arc<Partition>)>) -> Vec<Arc<Partition>> {
-    let mut gone: Vec<_> = gone.collect();
-    gone.sort_unstable_by_key(|(id, _)| *id);
-    gone.into_iter().map(|(_, partition)| partition).collect()
 }
 
 impl Registry {

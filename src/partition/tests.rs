@@ -100,6 +100,36 @@ fn refusal(outcome: Result<BindOutcome, BindError>) -> BindError {
     outcome.err().unwrap()
 }
 
+/// So that a run that went wrong can be repeated.
+#[test]
+fn partitions_end_in_the_order_of_their_names() {
+    let ends: [fn(&Manager); 2] =
+        [|manager| assert_eq!(manager.release_job(JobId(1)), 8), |manager| manager.shutdown()];
+    for end in ends {
+        let bench = Bench::new();
+        let mut held = Vec::new();
+        for index in (0..8).map(|index| index * 5 % 8) {
+            let parts = bench.create(index, 1).unwrap();
+            let node = ReadyNode::new(&bench.bell, index);
+            let answer = Arc::new(Inbox::new(2, node.clone()));
+            let request = BindRequest::new(Attempt(1), Incarnation(1));
+            let bound = bench.manager.bind(&descriptor(index, 1), request, &node, &answer).unwrap();
+            held.push((parts, bound));
+        }
+        let rung = || {
+            let mut rung = Vec::new();
+            bench.bell.take_all(|node| {
+                node.clear();
+                rung.push(node.token());
+            });
+            rung
+        };
+        rung();
+        end(&bench.manager);
+        assert_eq!(rung(), (0..8).collect::<Vec<_>>());
+    }
+}
+
 #[test]
 fn an_outdated_descriptor_is_told_so_and_a_stranger_is_told_nothing() {
     let bench = Bench::new();

@@ -103,6 +103,25 @@ pub(super) fn get_partition(body: &mut Body<'_>) -> Result<PartitionId, WireErro
 }
 
 impl Bind {
+    /// What a test asks for: subpartition 0 of a first attempt, by a first attempt, without credit.
+    #[cfg(all(test, not(loom)))]
+    pub(crate) fn of_first_attempts(stream: u32, partition: PartitionId, secret: BindSecret) -> Self {
+        Self {
+            stream: StreamId(stream),
+            subpartition: 0,
+            count: 1,
+            partition,
+            producer_attempt: Attempt(1),
+            secret,
+            layout: RecordLayout::Lengths,
+            attempt: Attempt(1),
+            incarnation: Incarnation(1),
+            limit: StreamPosition::new(0, 0),
+            resume: None,
+            ended: None,
+        }
+    }
+
     pub(super) fn put(&self, out: &mut Vec<u8>) {
         out.put_u32_le(self.stream.0);
         out.put_u32_le(self.subpartition);

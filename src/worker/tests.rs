@@ -3,6 +3,8 @@
 #![allow(clippy::unwrap_used, reason = "a test that can't go on panics")]
 
 mod ends;
+#[cfg(feature = "tracing")]
+mod failing;
 mod hostile;
 
 use super::clock::WorkerClock;

@@ -1,7 +1,7 @@
 //! One case of the table: a control stretch, a stretch of kills, and the judgement.
 
 use crate::child::siblings;
-use crate::common::{KILLED, SUBPARTITIONS, consumer_log, now, pick, record_bytes, sleep, until};
+use crate::common::{KILLED, SUBPARTITIONS, consumer_log, control, now, pick, record_bytes, sleep, until};
 use crate::consumer::Over;
 use crate::log::{Log, Note};
 use crate::producer::{DROPPED, Produced, Producer, QUEUED};
@@ -96,7 +96,8 @@ pub(crate) fn run(way: Way, when_absent: WhenAbsent) -> Result<String, String> {
     let longest =
         |stretch| with_clocks().map(|(log, clock)| log.longest_gap(stretch, clock)).max().unwrap_or_default();
     begin(CONTROL);
-    sleep(pick(Duration::from_secs(2), Duration::from_secs(10)));
+    let (watched, is_strict) = control();
+    sleep(watched);
     let (control, control_producer) = (longest(CONTROL), producer.longest_gap(CONTROL));
     let before = held();
     victims.slowest = 0;
@@ -142,17 +143,19 @@ pub(crate) fn run(way: Way, when_absent: WhenAbsent) -> Result<String, String> {
     until(|| held() == outside, || format!("{outside:?} descriptors and threads, then {:?}", held()));
     let millis = |nanos: u64| nanos as f64 / 1e6;
     let picture = format!(
-        "{kills} kills in {:.0} ms, a start {:.1} ms at most, noticed in {:.1} ms; {seen}; siblings' longest gap {:.1} ms, control {:.1} ms, \
+        "{kills} kills in {:.0} ms, a start {:.1} ms at most, noticed in {:.1} ms; {seen}; siblings' longest gap {:.1} ms, control of {} s {:.1} ms, \
          beside what the machine lets nobody run (the producer's rounds: {:.1} and {:.1} ms)",
         millis(took),
         millis(slowest),
         millis(noticed),
         millis(gap),
+        watched.as_secs(),
         millis(control),
         millis(gap_producer),
         millis(control_producer),
     );
-    let control = control.max(pick(CONTROL_LEAST.0, CONTROL_LEAST.1));
+    let least = if is_strict { 0 } else { pick(CONTROL_LEAST.0, CONTROL_LEAST.1) };
+    let control = control.max(least);
     if gap <= GAP_MAX && gap <= GAP_FACTOR * control { Ok(picture) } else { Err(picture) }
 }
 

@@ -20,6 +20,19 @@ pub(crate) fn pick<T>(small: T, full: T) -> T {
     }
 }
 
+/// How long siblings are watched before anybody is killed, and whether their gaps are judged once and for all: with
+/// `PIRN_TEST_CONTROL_SECONDS`. Without it there is less to compare with, and who is held up gets another try.
+pub(crate) fn control() -> (Duration, bool) {
+    match std::env::var("PIRN_TEST_CONTROL_SECONDS") {
+        Err(std::env::VarError::NotPresent) => (pick(Duration::from_secs(2), Duration::from_secs(10)), false),
+        Ok(seconds) => match seconds.parse() {
+            Ok(seconds @ 1..) => (Duration::from_secs(seconds), true),
+            _ => panic!("PIRN_TEST_CONTROL_SECONDS is a number from 1 on, not {seconds:?}"),
+        },
+        Err(error) => panic!("PIRN_TEST_CONTROL_SECONDS: {error}"),
+    }
+}
+
 /// Nanoseconds of the clock that all processes share.
 pub(crate) fn now() -> u64 {
     let time = clock_gettime(ClockId::Monotonic);

@@ -17,7 +17,7 @@ use crate::sync::{AtomicU64, Mutex, Ordering, lock};
 use crate::transport::fake::{FakeNetwork, FakeTransport, Plan};
 use crate::transport::{Batch, Close, Completion, ConnectionId, Part, Transport};
 use crate::wire::{
-    Bind, Features, Frame, HEADER_BYTES, Limits, PAYLOAD_BYTES_MAX, Purpose, StreamId, decode, frame_bytes,
+    Bind, Features, Frame, HEADER_BYTES, Limits, PAYLOAD_BYTES_MAX, Purpose, decode, frame_bytes,
 };
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
@@ -99,20 +99,8 @@ pub(super) fn secret() -> BindSecret {
 }
 
 pub(super) fn bind(stream: u32, partition: u32, count: u32) -> Bind {
-    Bind {
-        stream: StreamId(stream),
-        subpartition: 0,
-        count,
-        partition: id(partition),
-        producer_attempt: Attempt(1),
-        secret: secret(),
-        layout: RecordLayout::Lengths,
-        attempt: Attempt(1),
-        incarnation: Incarnation(1),
-        limit: Incoming::initial_limit(WINDOW),
-        resume: None,
-        ended: None,
-    }
+    let limit = Incoming::initial_limit(WINDOW);
+    Bind { count, limit, ..Bind::of_first_attempts(stream, id(partition), secret()) }
 }
 
 /// So many bytes fit between a sender and its receiver.

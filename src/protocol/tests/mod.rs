@@ -7,8 +7,7 @@ mod simulation;
 
 use super::*;
 use crate::clock::Moment;
-use crate::id::{Attempt, BindEpoch, BindSecret, Incarnation, PartitionId};
-use crate::record::RecordLayout;
+use crate::id::{BindEpoch, BindSecret, Incarnation, PartitionId};
 use crate::wire::*;
 use std::time::Duration;
 
@@ -37,20 +36,8 @@ fn bound(resumed: bool) -> Bound {
 }
 
 fn bind(stream: u32, count: u32) -> Bind {
-    Bind {
-        stream: StreamId(stream),
-        subpartition: 0,
-        count,
-        partition: PartitionId::default(),
-        producer_attempt: Attempt(1),
-        secret: BindSecret::new(1),
-        layout: RecordLayout::Lengths,
-        attempt: Attempt(1),
-        incarnation: Incarnation(1),
-        limit: Incoming::initial_limit(WINDOW),
-        resume: None,
-        ended: None,
-    }
+    let limit = Incoming::initial_limit(WINDOW);
+    Bind { count, limit, ..Bind::of_first_attempts(stream, PartitionId::default(), BindSecret::new(1)) }
 }
 
 fn run(position: StreamPosition, bytes: u32) -> Run {

@@ -3,9 +3,10 @@
 use super::kernel::KernelRing;
 use super::outgoing::Outgoing;
 use super::probe;
+use super::zero_copy::ZeroCopy;
 use crate::memory::{Charge, OpenSegment, SegmentCache, SegmentClass, SegmentPool};
 use crate::metrics::cold_event;
-use crate::sync::{Mutex, Waiter, lock};
+use crate::sync::{AtomicBool, Mutex, Ordering, Waiter, lock};
 use io_uring::{IoUring, Submitter};
 use std::fmt;
 use std::io;
@@ -35,7 +36,6 @@ impl Arena {
     }
 
     fn refused(note: String) -> Self {
-        cold_event!(warn, %note, "arena");
         Self { note: Some(note), ..Self::default() }
     }
 
@@ -101,7 +101,21 @@ impl Arena {
 /// It stands in a small ring of its own, since the kernel lets no thread look into a ring that another thread
 /// alone may enter.
 #[derive(Default)]
-pub(crate) struct ArenaShare(Mutex<Option<IoUring>>);
+pub(crate) struct ArenaShare {
+    holder: Mutex<Option<IoUring>>,
+    /// A transport has said what it does without.
+    is_told: AtomicBool,
+}
+
+impl ArenaShare {
+    /// One line for a worker, not one for each of its transports.
+    fn tell(&self, note: &str) {
+        // Relaxed: it says nothing about other memory.
+        if !self.is_told.swap(true, Ordering::Relaxed) {
+            cold_event!(warn, note, "arena");
+        }
+    }
+}
 
 impl fmt::Debug for ArenaShare {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -114,6 +128,7 @@ impl fmt::Debug for ArenaShare {
 pub(crate) struct ArenaSource {
     pub(crate) pool: Arc<SegmentPool>,
     pub(crate) share: Arc<ArenaShare>,
+    pub(crate) zero_copy: ZeroCopy,
 }
 
 impl ArenaSource {
@@ -122,23 +137,37 @@ impl ArenaSource {
         let addresses = self.pool.addresses();
         let bytes = addresses.len();
         if let Err(error) = self.share_or_register(&ring.submitter(), &addresses) {
-            return Arena::refused(match (error.raw_os_error(), memory_lock_limit()) {
-                (Some(libc::ENOMEM), Some(limit)) => format!(
-                    "the arena's {bytes} bytes are not registered, sends are plain ones: the limit of locked \
-                     memory (RLIMIT_MEMLOCK) is {limit} bytes, raise it by {} or more",
-                    (bytes as u64).saturating_sub(limit).max(4096)
-                ),
-                _ => format!("the arena's {bytes} bytes are not registered, sends are plain ones: {error}"),
-            });
+            let why = match (error.raw_os_error(), memory_lock_limit()) {
+                (Some(libc::ENOMEM), Some(limit)) => missing(bytes, limit),
+                _ => error.to_string(),
+            };
+            return self.refused(&format!("the arena's {bytes} bytes are not registered"), &why);
         }
         match probe::send_from_region(ring, addresses.start) {
             Ok(()) => Arena::registered(&self.pool),
-            Err((step, error)) => Arena::refused(format!("{step} is refused, sends are plain ones: {error}")),
+            Err((step, error)) => self.refused(&format!("{step} is refused"), &error.to_string()),
         }
     }
 
+    fn refused(&self, what: &str, why: &str) -> Arena {
+        let so = match self.zero_copy {
+            ZeroCopy::Always => "zero-copy sends pin their pages one by one",
+            ZeroCopy::Auto | ZeroCopy::Never => "sends are plain ones",
+        };
+        let note = format!("{what}, {so}: {why}");
+        self.share.tell(&note);
+        Arena::refused(note)
+    }
+
+    /// Not even a byte can be sent without a copy.
+    pub(super) fn tell_short(&self) {
+        let limit = memory_lock_limit().unwrap_or(u64::MAX);
+        let why = missing(self.pool.addresses().len(), limit);
+        self.share.tell(&format!("there is no memory for zero-copy sends, sends are plain ones: {why}"));
+    }
+
     fn share_or_register(&self, ring: &Submitter<'_>, addresses: &Range<usize>) -> io::Result<()> {
-        let mut holder = lock(&self.share.0);
+        let mut holder = lock(&self.share.holder);
         if holder.is_none() {
             let fresh = IoUring::builder().dontfork().build(1)?;
             register(&fresh.submitter(), addresses)?;
@@ -166,6 +195,12 @@ fn register(ring: &Submitter<'_>, addresses: &Range<usize>) -> io::Result<()> {
     // SAFETY: the kernel keeps the pages by itself for as long as they are registered, and only reads them, for
     // sends that hold what they send.
     unsafe { ring.register_buffers(&regions) }
+}
+
+/// What a user is told whose processes may lock `limit` bytes.
+fn missing(bytes: usize, limit: u64) -> String {
+    let more = (bytes as u64).saturating_sub(limit).max(4096);
+    format!("the limit of locked memory (RLIMIT_MEMLOCK) is {limit} bytes, raise it by {more} or more")
 }
 
 /// The limit of locked memory in bytes, if there is one.

@@ -23,6 +23,8 @@ use std::time::Duration;
 const QUEUES: [(u32, u32); 3] = [(256, 4096), (64, 512), (16, 64)];
 /// The group of provided buffers; a ring has one.
 const GROUP: u16 = 1;
+/// `IOU_PBUF_RING_INC`: buffers are filled bit by bit; since 6.12.
+const FILLS_ON: u16 = 2;
 /// `IORING_SEND_ZC_REPORT_USAGE`.
 const REPORT_USAGE: u16 = 1 << 3;
 /// `IORING_ENTER_GETEVENTS`, `IORING_ENTER_EXT_ARG`.
@@ -130,8 +132,20 @@ impl KernelRing {
     /// Sets up the ring of provided buffers.
     pub(super) fn register_buffers_ring(&mut self) -> io::Result<()> {
         let buffers = BufferRing::new()?;
-        // SAFETY: the entries lie in a mapping of whole pages, which lives until the ring is closed.
-        unsafe { self.ring.submitter().register_buf_ring_with_flags(buffers.address(), BUFFERS, GROUP, 0) }?;
+        // A buffer that is filled bit by bit is warm, and frames lie in one piece. What is filled is told in its order
+        // where this thread does the kernel's work itself.
+        let fills_on = (self.rung <= Rung::Deferred).then_some(FILLS_ON);
+        let mut registered = Err(io::ErrorKind::Unsupported.into());
+        for flags in fills_on.into_iter().chain([0]) {
+            let submitter = self.ring.submitter();
+            // SAFETY: the entries lie in a mapping of whole pages, which lives until the ring is closed.
+            registered =
+                unsafe { submitter.register_buf_ring_with_flags(buffers.address(), BUFFERS, GROUP, flags) };
+            if registered.is_ok() {
+                break;
+            }
+        }
+        registered?;
         self.buffers = Some(buffers);
         Ok(())
     }

@@ -22,7 +22,8 @@
 //!   operation in flight touch nothing.
 //! - U2 What an operation points to lives as long as its slot: in the slot itself, in a boxed `Outgoing` that
 //!   counts it, or in the `Bell`.
-//! - U3 A provided buffer lies in `buffers` from when it is given to the kernel until a completion names it.
+//! - U3 A provided buffer lies in `buffers` from when it is given to the kernel until a completion names it and
+//!   doesn't say that it is kept.
 //! - U4 Submission queue full: entries wait in `backlog`, in order; nothing is dropped.
 //! - U5 A connection has at most one operation that receives and one send without a result.
 //! - U6 When the transport is dropped and the kernel hasn't answered for everything by a deadline, all memory

@@ -95,6 +95,9 @@ fn try_all(trial: &mut Trial<'_>, scratch: NonNull<Scratch>) -> Result<Ability, 
         match send(trial, how).and_then(|op| trial.result(op)) {
             Ok(_) => return Ok(ability),
             Err(error) if error.kind() == io::ErrorKind::TimedOut => return Err(("SENDMSG_ZC", error)),
+            Err(error) if matches!(error.raw_os_error(), Some(libc::ENOMEM | libc::ENOBUFS)) => {
+                return Ok(Ability::Short);
+            }
             Err(_) => {}
         }
     }
@@ -119,10 +122,12 @@ fn receive(trial: &mut Trial<'_>, socket: i32, scratch: NonNull<Scratch>) -> Res
                 .until(|trial| trial.is_over(op) && trial.is_over(cancel))
                 .map_err(|it| ("ASYNC_CANCEL", it))?;
         }
-        if came {
-            return Ok(());
-        }
+        // A buffer that is filled bit by bit is the kernel's still: that ring goes, and with it the scratch memory.
         trial.ring.drop_buffers_ring().map_err(|error| ("unregister the ring of buffers", error))?;
+        if came {
+            let again = trial.ring.register_buffers_ring();
+            return again.map_err(|error| ("register the ring of buffers again", error));
+        }
     }
     let readable = trial.begin(Entry::Readable { socket }).and_then(|op| trial.result(op));
     readable.map_err(|error| ("POLL_ADD", error))?;

@@ -15,7 +15,7 @@ use std::ptr::NonNull;
 const BUFFERS_EACH: usize = 2;
 
 /// The fewest and the most buffers with the kernel.
-const BUFFERS_MIN: usize = 4;
+const BUFFERS_MIN: usize = 2;
 
 /// Receive buffers that are open: with the kernel, or partly filled and at hand.
 #[derive(Debug)]
@@ -188,14 +188,18 @@ impl<R: Ring> Uring<R> {
         }
     }
 
-    /// The bytes that a completion brought, if it names a buffer; the rest of that buffer is provided again.
+    /// The bytes that a completion brought, if it names a buffer. The rest of that buffer is the kernel's still, or is
+    /// provided again; for one that is full it gets another, the one that came back last, which is warm.
     pub(super) fn reclaim(&mut self, cqe: &Cqe) -> Option<Lent> {
         let name = cqe.buffer()?;
         let mut buffer = self.buffers.provided.get_mut(usize::from(name))?.take()?;
         let bytes = usize::try_from(cqe.result).ok().filter(|bytes| *bytes > 0);
         let lent = bytes.map(|bytes| buffer.received(bytes));
-        if buffer.is_spent() {
+        if cqe.keeps_buffer() {
+            self.buffers.provided[usize::from(name)] = Some(buffer);
+        } else if buffer.is_spent() {
             self.buffers.names.push(name);
+            self.provide_all();
         } else {
             self.provide(name, buffer);
         }

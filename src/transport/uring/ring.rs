@@ -11,6 +11,8 @@ use std::time::Duration;
 pub(crate) const MORE: u32 = 1 << 1;
 /// The completion names a provided buffer, in the upper half of its flags.
 pub(crate) const BUFFER: u32 = 1;
+/// The kernel keeps the provided buffer that the completion names: it goes on behind what it has filled.
+pub(crate) const BUFFER_KEPT: u32 = 1 << 4;
 /// The completion is the notification of a zero-copy send.
 pub(crate) const NOTIFICATION: u32 = 1 << 3;
 /// In the result of a notification: the kernel has copied.
@@ -70,6 +72,11 @@ impl Cqe {
         (self.flags & BUFFER != 0).then_some((self.flags >> 16) as u16)
     }
 
+    /// Whether the kernel goes on filling that buffer.
+    pub(crate) fn keeps_buffer(&self) -> bool {
+        self.flags & BUFFER_KEPT != 0
+    }
+
     /// The errno of a result below zero.
     pub(crate) fn errno(&self) -> Option<i32> {
         (self.result < 0).then(|| self.result.saturating_neg())
@@ -108,7 +115,8 @@ pub(crate) trait Ring {
     /// Whether there is a ring of provided buffers, for [`Entry::Receive`].
     fn takes_buffers(&self) -> bool;
 
-    /// Gives a buffer to the kernel until a completion names it. At most [`BUFFERS`] at a time.
+    /// Gives a buffer to the kernel until a completion names it and doesn't say that it is kept. At most [`BUFFERS`] at
+    /// a time. What is filled is told in its order.
     ///
     /// # Safety
     /// `bytes` from `base` on are valid for writes and left alone by everybody else until then.

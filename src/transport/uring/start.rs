@@ -74,8 +74,13 @@ impl Uring<KernelRing> {
         }
         let (rung, takes_buffers, completions) = (ring.rung(), ring.takes_buffers(), ring.completions());
         let found = Found { rung, ability, takes_buffers, completions };
-        ring.set_arena(ArenaSource { pool: options.arena, share: options.share });
-        let settings = Settings { zero_copy: options.zero_copy, ability, lazy: options.lazy };
+        let (pool, share, zero_copy) = (options.arena, options.share, options.zero_copy);
+        let arena = ArenaSource { pool, share, zero_copy };
+        if ability == Ability::Short && zero_copy != ZeroCopy::Never {
+            arena.tell_short();
+        }
+        ring.set_arena(arena);
+        let settings = Settings { zero_copy, ability, lazy: options.lazy };
         let uring = Self::new(ring, options.receive, settings).map_err(|error| ("eventfd", error))?;
         Ok((uring, found))
     }

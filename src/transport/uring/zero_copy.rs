@@ -23,10 +23,18 @@ pub enum ZeroCopy {
 pub(crate) enum Ability {
     /// No zero-copy sends.
     None,
+    /// Zero-copy sends, but the user's processes have used up the memory that they may lock.
+    Short,
     /// Sends, without a report of what became of them.
     Silent,
     /// Sends, and reports.
     Reporting,
+}
+
+impl Ability {
+    fn sends(self) -> bool {
+        matches!(self, Self::Silent | Self::Reporting)
+    }
 }
 
 /// Smaller sends gain nothing.
@@ -54,8 +62,8 @@ impl Decision {
     pub(super) fn new(choice: ZeroCopy, ability: Ability, here: bool) -> Self {
         let never = match choice {
             ZeroCopy::Never => true,
-            ZeroCopy::Always => ability == Ability::None,
-            ZeroCopy::Auto => ability == Ability::None || here,
+            ZeroCopy::Always => !ability.sends(),
+            ZeroCopy::Auto => !ability.sends() || here,
         };
         Self { choice, plain_until: never.then_some(NEVER), reports: 0, copied: 0 }
     }

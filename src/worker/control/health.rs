@@ -11,6 +11,9 @@ use crate::sync::{Ordering, lock};
 use crate::worker::liveness::Standing;
 use crate::worker::snapshot::{PeerSnapshot, PeerState};
 
+/// Why a peer is gone that has left in order.
+const GOODBYE: &str = "it said goodbye";
+
 impl Control {
     /// The observer looks at the clock, before anybody is judged.
     pub(super) fn look(&mut self, now: Moment) {
@@ -37,7 +40,7 @@ impl Control {
             peer.round_trip = Some(round_trip);
         }
         if goodbye {
-            return self.dead(worker, "it said goodbye", now);
+            return self.dead(worker, GOODBYE, now);
         }
         if more {
             self.unread.push(token);
@@ -118,7 +121,11 @@ impl Control {
         lock(&self.shared.peers).remove(&worker);
         let silent = now.since(peer.last_heard());
         if let Some(left_out) = self.lines.admit(now) {
-            cold_event!(warn, worker = %worker, reason = reason, silent = ?silent, left_out, "peer is gone");
+            if reason == GOODBYE {
+                cold_event!(info, worker = %worker, left_out, "peer has left");
+            } else {
+                cold_event!(warn, worker = %worker, reason = reason, silent = ?silent, left_out, "peer is gone");
+            }
         }
         self.shared.peers_gone.fetch_add(1, Ordering::Relaxed); // Relaxed: a statistic
         self.tell_all(now, || News::PeerDead(worker, reason));

@@ -54,7 +54,7 @@ use link::Link;
 use listener::Listener;
 use mio::{Events, Interest, Poll, Token as PollToken};
 use peers::Peers;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::task::{Wake, Waker};
@@ -119,11 +119,11 @@ struct Control {
     identity: session::Identity,
     listener: Listener,
     observer: Observer,
-    handshakes: HashMap<Token, Handshake>,
+    handshakes: BTreeMap<Token, Handshake>,
     /// How many of the handshakes the other side began, and how many this one.
     inbound: usize,
     outbound: usize,
-    links: HashMap<Token, Link>,
+    links: BTreeMap<Token, Link>,
     /// Links that have more to be read than one turn reads.
     unread: Vec<Token>,
     peers: Peers,
@@ -194,10 +194,10 @@ pub(super) fn start(
         identity: session::Identity::new(worker, network.token, advertised),
         listener: Listener::new(socket),
         observer: Observer::new(network.periods, clock.now()),
-        handshakes: HashMap::new(),
+        handshakes: BTreeMap::new(),
         inbound: 0,
         outbound: 0,
-        links: HashMap::new(),
+        links: BTreeMap::new(),
         unread: Vec::new(),
         peers: Peers::new(network.peers_max, network.share),
         timers: BTreeSet::new(),

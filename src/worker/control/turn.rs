@@ -236,11 +236,10 @@ impl Control {
     /// The clock has stopped: says goodbye, answers whoever still waits, and closes everything.
     fn end(mut self) {
         let now = self.clock.now();
-        for (_, link) in self.links.drain() {
+        for link in std::mem::take(&mut self.links).into_values() {
             link.goodbye();
         }
-        let handshakes: Vec<Handshake> = self.handshakes.drain().map(|(_, handshake)| handshake).collect();
-        for handshake in handshakes {
+        for handshake in std::mem::take(&mut self.handshakes).into_values() {
             if let Origin::Dialled(request) = handshake.origin {
                 self.dial_failed(request, DialError::Stopped, now);
             }

@@ -20,31 +20,31 @@ fn worker(driver: Driver) -> Worker {
     builder.driver(driver).receive_buffers(4).start().unwrap()
 }
 
-fn writer(worker: &Worker, index: u32) -> RecordWriter {
+pub(super) fn writer(worker: &Worker, index: u32) -> RecordWriter {
     let policies =
         Policies { flush: Flush::EveryRecord, when_absent: WhenAbsent::Discard, ..Policies::default() };
     let id = PartitionId { job: JobId(1), index, ..PartitionId::default() };
     worker.create_partition(id, Attempt(1), PartitionConfig::new(1).policies(policies)).unwrap()
 }
 
-fn gate(worker: &Worker, writer: &RecordWriter) -> InputGate {
+pub(super) fn gate(worker: &Worker, writer: &RecordWriter) -> InputGate {
     worker.input_gate(GateConfig::new(Attempt(1), Incarnation(1)).channel(writer.descriptor(0)))
 }
 
-fn place(writer: &RecordWriter) -> RemoteAddress {
+pub(super) fn place(writer: &RecordWriter) -> RemoteAddress {
     let Location::Remote(place) = writer.descriptor(0).location else { panic!("it is at no worker") };
     place
 }
 
 /// What a gate says of its channel, records aside.
 #[derive(Debug, PartialEq)]
-enum Said {
+pub(super) enum Said {
     Available,
     Unavailable(Cause),
     BindFailed(BindError),
 }
 
-fn next(gate: &mut InputGate) -> Said {
+pub(super) fn next(gate: &mut InputGate) -> Said {
     loop {
         match gate.next_blocking_timeout(STUCK).unwrap() {
             TryNext::Item(Item::Record(_)) => {}
@@ -56,7 +56,7 @@ fn next(gate: &mut InputGate) -> Said {
     }
 }
 
-fn expect_record(writer: &mut RecordWriter, gate: &mut InputGate) {
+pub(super) fn expect_record(writer: &mut RecordWriter, gate: &mut InputGate) {
     let _ = writer.write_blocking_timeout(0, &[7; 100][..], STUCK).unwrap();
     match gate.next_blocking_timeout(STUCK).unwrap() {
         TryNext::Item(Item::Record(record)) => assert_eq!(*record, [7; 100]),

@@ -107,6 +107,9 @@ fn the_choice_is_obeyed() {
 /// Names the child's part of the test below.
 const CHILD: &str = "PIRN_TEST_LOCKED_MEMORY";
 
+/// Behind this the child prints what the transports of one worker have to say.
+const ONE_WORKER: &str = "the transports of one worker";
+
 /// As an ordinary user whose locked memory is limited to `limit` bytes.
 fn with_locked_memory(limit: u32) {
     let limit = limit.to_string();
@@ -130,6 +133,9 @@ fn with_locked_memory(limit: u32) {
         Ok(output) => {
             let said = String::from_utf8_lossy(&output.stdout);
             assert!(output.status.success() && said.contains("1 passed"), "{output:?}");
+            let (_, of_one_worker) = said.split_once(ONE_WORKER).unwrap();
+            let lines = of_one_worker.matches("RLIMIT_MEMLOCK").count();
+            assert_eq!(lines, usize::from(cfg!(feature = "tracing")), "one line a worker: {said}");
         }
     }
 }
@@ -147,16 +153,16 @@ fn little_locked_memory() {
     };
     let limit: usize = limit.parse().unwrap();
     assert_eq!(rustix::process::geteuid().as_raw(), 65534);
+    let options = |segments| UringOptions {
+        receive: ReceivePool::new(4).unwrap(),
+        arena: SegmentPool::with_geometry(&[(32 * 1024, segments)], 4096, 0).unwrap(),
+        share: Arc::new(ArenaShare::default()),
+        zero_copy: ZeroCopy::Always,
+        lazy: true,
+    };
     // 16 MiB are too much in either case, 256 KiB in one.
     for (segments, fits) in [(512, false), (8, limit > 1 << 20)] {
-        let options = UringOptions {
-            receive: ReceivePool::new(4).unwrap(),
-            arena: SegmentPool::with_geometry(&[(32 * 1024, segments)], 4096, 0).unwrap(),
-            share: Arc::new(ArenaShare::default()),
-            zero_copy: ZeroCopy::Always,
-            lazy: true,
-        };
-        let (mut uring, _) = Uring::open(options).unwrap();
+        let (mut uring, _) = Uring::open(options(segments)).unwrap();
         stream(&mut uring, 4 << 20, 300_000);
         let arena = uring.arena.as_ref().unwrap();
         assert_eq!(arena.is_registered(), fits, "{arena:?}");
@@ -165,5 +171,12 @@ fn little_locked_memory() {
             assert!(note.contains("RLIMIT_MEMLOCK") && note.contains(&missing), "{note}");
         }
         assert_eq!(arena.note().is_none(), fits);
+    }
+    println!("{ONE_WORKER}");
+    tracing_subscriber::fmt().with_max_level(tracing_subscriber::filter::LevelFilter::WARN).init();
+    let shared = options(512);
+    for _ in 0..3 {
+        let (mut uring, _) = Uring::open(shared.clone()).unwrap();
+        stream(&mut uring, 1 << 20, 100_000);
     }
 }

@@ -2,7 +2,7 @@
 //! no buffers, full queues. It checks whatever it is asked to do.
 
 use super::super::arena::Arena;
-use super::super::ring::{BUFFER, COPIED, Cqe, Entry, MORE, NOTIFICATION, Ring, Wait};
+use super::super::ring::{BUFFER, BUFFER_KEPT, COPIED, Cqe, Entry, MORE, NOTIFICATION, Ring, Wait};
 use super::play::{Dice, End, Socket, pattern, rings, socket_of, stretches};
 use crate::clock::Moment;
 use std::collections::{HashMap, VecDeque};
@@ -34,6 +34,8 @@ pub(super) struct Script {
     /// Sockets that were closed: `(salt, aborted, bytes sent)`.
     pub(super) closed: Vec<(usize, bool, usize)>,
     pub(super) gives_buffers: bool,
+    /// A buffer is kept until it is full.
+    pub(super) fills_on: bool,
     /// Cancellations do nothing, and sends are never answered.
     pub(super) deaf: bool,
     /// Notifications of zero-copy sends don't come.
@@ -56,12 +58,13 @@ impl Script {
     pub(super) fn new(seed: u64) -> Self {
         let mut dice = Dice(seed);
         let (room, visible) = (1 + dice.below(8), 1 + dice.below(8));
-        let gives_buffers = !dice.once_in(3);
+        let (gives_buffers, fills_on) = (!dice.once_in(3), dice.once_in(2));
         Self {
             dice,
             sockets: HashMap::new(),
             closed: Vec::new(),
             gives_buffers,
+            fills_on,
             deaf: false,
             keeps_notifications: false,
             leaked: false,
@@ -216,11 +219,17 @@ impl Script {
             return true;
         };
         let result = self.receive(socket, base, bytes).unwrap_or(0);
+        let filled = usize::try_from(result).unwrap_or(0);
+        let is_kept = self.fills_on && filled < bytes;
+        if is_kept {
+            self.buffers.insert(which, (name, base + filled, bytes - filled));
+        }
+        let kept = if is_kept { BUFFER_KEPT } else { 0 };
         let more = if self.chance(5) { 0 } else { MORE };
         if more == 0 {
             self.ops.swap_remove(at);
         }
-        self.post(user_data, result, BUFFER | u32::from(name) << 16 | more);
+        self.post(user_data, result, BUFFER | u32::from(name) << 16 | more | kept);
         true
     }
 

@@ -1,7 +1,7 @@
 //! Those who ask for streams, and break the rules of who asks.
 
 use super::peer::{Heard, Peer, ack, acks, bind, close, data, encoded};
-use super::{BOTH, Victim, partition, until};
+use super::{DRIVERS, Victim, WAYS, partition, until};
 use crate::id::BindEpoch;
 use crate::subpartition::Phase;
 use crate::wire::{Ack, Amount, Bind, Close, Consumed, Frame, Ping, StreamId, StreamPosition};
@@ -75,8 +75,8 @@ fn wrong(epoch: BindEpoch) -> Vec<(&'static str, u16, u32, Vec<u8>)> {
 
 #[test]
 fn what_cannot_be_understood_ends_the_connection() {
-    for io in BOTH {
-        let mut victim = Victim::new(io);
+    for way in WAYS {
+        let mut victim = Victim::new(way);
         let writer = partition(&victim.worker, 0);
         let mut count = 0;
         for case in 0..fatal(BindEpoch(1)).len() {
@@ -98,8 +98,8 @@ fn what_cannot_be_understood_ends_the_connection() {
 
 #[test]
 fn what_is_wrong_with_a_stream_ends_that_stream_alone() {
-    for io in BOTH {
-        let mut victim = Victim::new(io);
+    for way in WAYS {
+        let mut victim = Victim::new(way);
         let mut count = 0;
         for case in 0..wrong(BindEpoch(1)).len() {
             let mut writer = partition(&victim.worker, case as u32);
@@ -130,60 +130,71 @@ fn what_is_wrong_with_a_stream_ends_that_stream_alone() {
 #[test]
 fn absurd_numbers_leave_the_account_balanced() {
     const MUCH: u64 = u64::MAX - 3;
-    let mut victim = Victim::new(BOTH[1]);
-    let received = StreamPosition::new(24, 0);
-    let most = Consumed { records: MUCH, bytes: 12, entries: 0, aborted: 12 };
-    let yielded = Amount { records: MUCH, bytes: 24 };
-    let part = Consumed { records: 1, bytes: 12, entries: 0, aborted: 0 };
-    for (index, (consumed, in_order)) in [(part, true), (most, true), (most, false)].into_iter().enumerate() {
-        let mut writer = partition(&victim.worker, index as u32);
-        let (mut peer, epochs) = Peer::bound(victim.address(), index as u32, 1);
-        for _ in 0..2 {
-            writer.write_blocking(0, b"12345678").unwrap();
-            assert!(matches!(peer.hear(), Heard::Data(_)));
+    for way in DRIVERS {
+        let mut victim = Victim::new(way);
+        let received = StreamPosition::new(24, 0);
+        let most = Consumed { records: MUCH, bytes: 12, entries: 0, aborted: 12 };
+        let yielded = Amount { records: MUCH, bytes: 24 };
+        let part = Consumed { records: 1, bytes: 12, entries: 0, aborted: 0 };
+        for (index, (consumed, in_order)) in
+            [(part, true), (most, true), (most, false)].into_iter().enumerate()
+        {
+            let mut writer = partition(&victim.worker, index as u32);
+            let (mut peer, epochs) = Peer::bound(victim.address(), index as u32, 1);
+            for _ in 0..2 {
+                writer.write_blocking(0, b"12345678").unwrap();
+                assert!(matches!(peer.hear(), Heard::Data(_)));
+            }
+            if in_order {
+                peer.say(&Frame::Close(Close { received, consumed, yielded, ..close(0, epochs[0]) }));
+            } else {
+                peer.send(&acks(&[Ack { received, consumed, ..ack(0, epochs[0]) }]));
+            }
+            until("it is received", || victim.net().bytes_received > 0);
+            drop(peer);
+            until("it is gone", || writer.snapshot().subpartitions[0].phase == Phase::Unavailable);
+            let account = writer.snapshot().subpartitions[0].account;
+            assert!(account.is_balanced(), "{account:?}");
+            let parts = [
+                account.delivered,
+                account.in_doubt,
+                account.lost.unread,
+                account.lost.aborted,
+                account.queued,
+            ];
+            assert!(parts.iter().all(|part| part.records <= 2 && part.bytes <= 24), "{account:?}");
         }
-        if in_order {
-            peer.say(&Frame::Close(Close { received, consumed, yielded, ..close(0, epochs[0]) }));
-        } else {
-            peer.send(&acks(&[Ack { received, consumed, ..ack(0, epochs[0]) }]));
-        }
-        until("it is received", || victim.net().bytes_received > 0);
-        drop(peer);
-        until("it is gone", || writer.snapshot().subpartitions[0].phase == Phase::Unavailable);
-        let account = writer.snapshot().subpartitions[0].account;
-        assert!(account.is_balanced(), "{account:?}");
-        let parts =
-            [account.delivered, account.in_doubt, account.lost.unread, account.lost.aborted, account.queued];
-        assert!(parts.iter().all(|part| part.records <= 2 && part.bytes <= 24), "{account:?}");
+        victim.assert_flows();
+        let violations = victim.net().violations;
+        victim.end(violations);
     }
-    victim.assert_flows();
-    let violations = victim.net().violations;
-    victim.end(violations);
 }
 
 #[test]
 fn a_peer_that_only_makes_errors_is_given_up() {
-    let mut victim = Victim::new(BOTH[1]);
-    let writer = partition(&victim.worker, 0);
-    let (mut peer, epochs) = Peer::bound(victim.address(), 0, 1);
-    let nonsense = acks(&[ack(77, epochs[0])]);
-    for _ in 0..1025 {
-        if !peer.send_some(&nonsense) {
-            break;
+    for way in DRIVERS {
+        let mut victim = Victim::new(way);
+        let writer = partition(&victim.worker, 0);
+        let (mut peer, epochs) = Peer::bound(victim.address(), 0, 1);
+        let nonsense = acks(&[ack(77, epochs[0])]);
+        for _ in 0..1025 {
+            if !peer.send_some(&nonsense) {
+                break;
+            }
         }
-    }
-    let mut errors = 0;
-    loop {
-        match peer.hear_news() {
-            Heard::Error(11, Some(77), _) => errors += 1,
-            Heard::Error(11, None, _) => break,
-            Heard::Closed | Heard::Reset => break,
-            other => panic!("{other:?}"),
+        let mut errors = 0;
+        loop {
+            match peer.hear_news() {
+                Heard::Error(11, Some(77), _) => errors += 1,
+                Heard::Error(11, None, _) => break,
+                Heard::Closed | Heard::Reset => break,
+                other => panic!("{other:?}"),
+            }
         }
+        assert!(errors <= 1024, "{errors}");
+        victim.until_counted(1025, 1);
+        victim.assert_flows();
+        drop(writer);
+        victim.end(1025);
     }
-    assert!(errors <= 1024, "{errors}");
-    victim.until_counted(1025, 1);
-    victim.assert_flows();
-    drop(writer);
-    victim.end(1025);
 }

@@ -2,7 +2,7 @@
 
 use super::peer::{Heard, Peer, Port, bind, bound, close, data_of, event, record};
 use super::servers::{begin, gate};
-use super::{BOTH, Victim, id, next, partition, until};
+use super::{DRIVERS, Victim, WAYS, id, next, partition, until};
 use crate::error::{BindError, Cause};
 use crate::gate::{InputGate, Item};
 use crate::id::{Attempt, BindEpoch, BindSecret, Incarnation};
@@ -19,8 +19,8 @@ fn consumed(records: u64, bytes: u64, entries: u64) -> Consumed {
 
 #[test]
 fn ends_that_were_not_sent_are_refused() {
-    for io in BOTH {
-        let mut victim = Victim::new(io);
+    for way in WAYS {
+        let mut victim = Victim::new(way);
         let mut writer = partition(&victim.worker, 0);
         let (mut peer, epochs) = Peer::bound(victim.address(), 0, 1);
         let incarnation = peer.1;
@@ -145,8 +145,8 @@ fn told_again(gate: &mut InputGate, port: &mut Port) -> (Peer, StreamId) {
 
 #[test]
 fn an_end_is_told_by_every_connection_until_it_is_answered() {
-    for io in BOTH {
-        let victim = Victim::new(io);
+    for way in WAYS {
+        let victim = Victim::new(way);
         let gone = |stream| Frame::Gone(Gone { stream, epoch: BindEpoch(5), cause: Cause::Consumed });
         let error = BindError::NotFound { partition: id(0) };
         for answer in 0..4 {
@@ -190,61 +190,63 @@ fn an_end_is_told_by_every_connection_until_it_is_answered() {
 /// A stream that has come to its end needs its connection no more: the task learns nothing of the loss.
 #[test]
 fn what_was_received_to_its_end_is_read_without_a_connection() {
-    let victim = Victim::new(BOTH[1]);
-    let mut port = Port::open();
-    let mut gate = gate(&victim, &port);
-    let mut peer = begin(&mut gate, &mut port);
-    // More than the queue of a channel takes.
-    for entry in 0..60 {
-        let at = 8 + 12 * entry;
-        let place = StreamPosition::new(at, entry);
-        peer.send(&data_of(0, BindEpoch(5), place, &record(&entry.to_le_bytes())));
-        peer.send(&event(0, at + 12, entry, StreamEvent::Barrier(entry)));
-    }
-    peer.send(&event(0, 8 + 12 * 60, 60, StreamEvent::EndOfPartition));
-    let before = victim.net();
-    let all = StreamPosition::new(8 + 12 * 60, 61);
-    loop {
-        match peer.hear() {
-            Heard::Acks(acks) if acks.iter().any(|ack| ack.received == all) => break,
-            Heard::Acks(_) => {}
-            other => panic!("{other:?}"),
+    for way in DRIVERS {
+        let victim = Victim::new(way);
+        let mut port = Port::open();
+        let mut gate = gate(&victim, &port);
+        let mut peer = begin(&mut gate, &mut port);
+        // More than the queue of a channel takes.
+        for entry in 0..60 {
+            let at = 8 + 12 * entry;
+            let place = StreamPosition::new(at, entry);
+            peer.send(&data_of(0, BindEpoch(5), place, &record(&entry.to_le_bytes())));
+            peer.send(&event(0, at + 12, entry, StreamEvent::Barrier(entry)));
         }
-    }
-    drop(peer);
-    until("the loss is seen", || victim.net().connections_lost == before.connections_lost + 1);
-    let (mut records, mut barriers, mut is_lost) = (0_u64, 0, false);
-    loop {
-        match next(&mut gate) {
-            Item::Record(record) => {
-                assert_eq!(record.as_bytes(), records.to_le_bytes());
-                records += 1;
+        peer.send(&event(0, 8 + 12 * 60, 60, StreamEvent::EndOfPartition));
+        let before = victim.net();
+        let all = StreamPosition::new(8 + 12 * 60, 61);
+        loop {
+            match peer.hear() {
+                Heard::Acks(acks) if acks.iter().any(|ack| ack.received == all) => break,
+                Heard::Acks(_) => {}
+                other => panic!("{other:?}"),
             }
-            Item::Event { channel: 0, .. } => barriers += 1,
-            Item::Unavailable { channel: 1, .. } => is_lost = true,
-            Item::EndOfPartition { channel: 0 } => break,
-            other => panic!("{other:?}"),
         }
-    }
-    assert_eq!((records, barriers), (60, 60));
-    until("it is to be told", || victim.net().ends_unsaid == 1);
-    if !is_lost {
-        assert!(matches!(next(&mut gate), Item::Unavailable { channel: 1, .. }));
-    }
-    let mut peer = port.accept();
-    loop {
-        match peer.hear() {
-            Heard::Ended(stream, ended) => {
-                assert_eq!(ended.consumed, consumed(61, 728, 61));
-                let gone = Gone { stream, epoch: BindEpoch(5), cause: Cause::Consumed };
-                peer.say(&Frame::Gone(gone));
-                break;
+        drop(peer);
+        until("the loss is seen", || victim.net().connections_lost == before.connections_lost + 1);
+        let (mut records, mut barriers, mut is_lost) = (0_u64, 0, false);
+        loop {
+            match next(&mut gate) {
+                Item::Record(record) => {
+                    assert_eq!(record.as_bytes(), records.to_le_bytes());
+                    records += 1;
+                }
+                Item::Event { channel: 0, .. } => barriers += 1,
+                Item::Unavailable { channel: 1, .. } => is_lost = true,
+                Item::EndOfPartition { channel: 0 } => break,
+                other => panic!("{other:?}"),
             }
-            Heard::Bind(_) => {}
-            other => panic!("{other:?}"),
         }
+        assert_eq!((records, barriers), (60, 60));
+        until("it is to be told", || victim.net().ends_unsaid == 1);
+        if !is_lost {
+            assert!(matches!(next(&mut gate), Item::Unavailable { channel: 1, .. }));
+        }
+        let mut peer = port.accept();
+        loop {
+            match peer.hear() {
+                Heard::Ended(stream, ended) => {
+                    assert_eq!(ended.consumed, consumed(61, 728, 61));
+                    let gone = Gone { stream, epoch: BindEpoch(5), cause: Cause::Consumed };
+                    peer.say(&Frame::Gone(gone));
+                    break;
+                }
+                Heard::Bind(_) => {}
+                other => panic!("{other:?}"),
+            }
+        }
+        until("it is known", || victim.net().ends_unsaid == 0);
+        drop((gate, peer));
+        victim.end(0);
     }
-    until("it is known", || victim.net().ends_unsaid == 0);
-    drop((gate, peer));
-    victim.end(0);
 }

@@ -9,6 +9,7 @@ mod binders;
 mod endings;
 mod peer;
 mod servers;
+mod turning;
 mod unread;
 
 use crate::gate::{GateConfig, InputGate, Item, TryNext};
@@ -23,11 +24,24 @@ use crate::writer::RecordWriter;
 use peer::TOKEN;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};
+use turning::Turning;
 
 /// Longer than anything here takes.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-const BOTH: [Io; 2] = [Io::Epoll, Io::Auto];
+/// How the attacked worker moves its bytes, and who turns its sockets.
+type Way = (Io, Driver);
+
+/// Every test over all of them.
+const WAYS: [Way; 4] = [
+    (Io::Epoll, Driver::Threads(1)),
+    (Io::Auto, Driver::Threads(1)),
+    (Io::Epoll, Driver::Caller),
+    (Io::Auto, Driver::Caller),
+];
+
+/// Where the back-end makes no difference.
+const DRIVERS: [Way; 2] = [WAYS[1], WAYS[3]];
 
 fn id(index: u32) -> PartitionId {
     PartitionId { job: JobId(1), data_set: DataSetId(2), index }
@@ -37,9 +51,9 @@ fn secret() -> BindSecret {
     BindSecret::new(7)
 }
 
-fn worker(io: Io) -> Worker {
+fn worker((io, driver): Way) -> Worker {
     let memory = MemoryConfig::new().segments(SegmentClass::K32, 0).segments(SegmentClass::K4, 1024);
-    let builder = Worker::builder().memory(memory).io(io).driver(Driver::Threads(1)).receive_buffers(4);
+    let builder = Worker::builder().memory(memory).io(io).driver(driver).receive_buffers(4);
     // The peers of these tests have no control thread, and are no less alive for it.
     let builder = builder.dead_after(Duration::from_secs(600)).bind_wait(Duration::from_secs(600));
     builder.listen((Ipv4Addr::LOCALHOST, 0).into()).cluster_token(TOKEN.0).start().unwrap()
@@ -57,7 +71,7 @@ fn until(what: &str, mut wanted: impl FnMut() -> bool) {
     let start = Instant::now();
     while !wanted() {
         assert!(start.elapsed() < PATIENCE, "never: {what}");
-        std::thread::park_timeout(Duration::from_millis(1));
+        turning::wait();
     }
 }
 
@@ -68,15 +82,17 @@ struct Victim {
     writer: RecordWriter,
     gate: InputGate,
     number: u64,
+    turning: Option<Turning>,
 }
 
 impl Victim {
-    fn new(io: Io) -> Self {
-        let (worker, healthy) = (worker(io), worker(io));
+    fn new(way: Way) -> Self {
+        let (worker, healthy) = (worker(way), worker((way.0, Driver::Threads(1))));
+        let turning = (way.1 == Driver::Caller).then(|| Turning::begin(&worker));
         let writer = partition(&worker, 99);
         let config = GateConfig::new(Attempt(1), Incarnation(1)).channel(writer.descriptor(0));
         let gate = healthy.input_gate(config);
-        let mut victim = Self { worker, healthy, writer, gate, number: 0 };
+        let mut victim = Self { worker, healthy, writer, gate, number: 0, turning };
         assert!(matches!(victim.next(), Item::Available { .. }));
         victim.assert_flows();
         victim
@@ -118,8 +134,9 @@ impl Victim {
     /// All is as it was, but for what is counted.
     fn end(mut self, violations: u64) {
         self.assert_flows();
-        let Self { worker, healthy, writer, gate, .. } = self;
+        let Self { worker, healthy, writer, gate, turning, .. } = self;
         drop((gate, writer));
+        drop(turning);
         let start = Instant::now();
         assert_eq!(healthy.shutdown(Duration::ZERO).net.violations, 0, "the healthy one breaks nothing");
         let last = worker.shutdown(Duration::ZERO);

@@ -1,16 +1,16 @@
 //! The other end of a connection, word by word.
 
+use super::turning::{is_turning, patiently, turn};
 use super::{PATIENCE, id, secret};
 use crate::error::{BindError, Cause};
-use crate::id::{Attempt, BindEpoch, Incarnation, RemoteAddress, WorkerId};
+use crate::id::{BindEpoch, Incarnation, RemoteAddress, WorkerId};
 use crate::protocol::{Agreed, Client, Host, Offer};
-use crate::record::RecordLayout;
 use crate::wire::{
     self, Ack, Bind, Bound, Close, Consumed, EventFrame, Features, Frame, HEADER_BYTES, Limits,
     PAYLOAD_BYTES_MAX, Purpose, Run, StreamEvent, StreamId, StreamPosition, Token, decode, encode_acks,
     encode_data, frame_bytes,
 };
-use std::io::{ErrorKind, Read, Write};
+use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 
 pub(super) const TOKEN: Token = Token(*b"the token of the cluster of test");
@@ -46,7 +46,26 @@ impl Peer {
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         stream.set_write_timeout(Some(PATIENCE)).unwrap();
         stream.set_nodelay(true).unwrap();
+        stream.set_nonblocking(is_turning()).unwrap();
         Self(stream, Incarnation(0))
+    }
+
+    fn read_exact(&mut self, mut bytes: &mut [u8]) -> io::Result<()> {
+        while !bytes.is_empty() {
+            match patiently(|| self.0.read(bytes))? {
+                0 => return Err(ErrorKind::UnexpectedEof.into()),
+                read => bytes = &mut std::mem::take(&mut bytes)[read..],
+            }
+        }
+        Ok(())
+    }
+
+    fn write_all(&mut self, mut bytes: &[u8]) -> io::Result<()> {
+        while !bytes.is_empty() {
+            let written = patiently(|| self.0.write(bytes))?;
+            bytes = &bytes[written..];
+        }
+        Ok(())
     }
 
     /// A binder, after a good handshake.
@@ -57,7 +76,7 @@ impl Peer {
         peer.send(&hello);
         loop {
             let mut bytes = vec![0; client.wants()];
-            peer.0.read_exact(&mut bytes).unwrap();
+            peer.read_exact(&mut bytes).unwrap();
             if client.on_bytes(&bytes).unwrap().is_some() {
                 return peer;
             }
@@ -77,12 +96,13 @@ impl Peer {
     }
 
     pub(super) fn send(&mut self, bytes: &[u8]) {
-        self.0.write_all(bytes).unwrap();
+        self.write_all(bytes).unwrap();
     }
 
     /// As much as the other side takes before it closes. Whether that was all.
     pub(super) fn send_some(&mut self, bytes: &[u8]) -> bool {
-        match self.0.write_all(bytes) {
+        turn();
+        match self.write_all(bytes) {
             Ok(()) => true,
             Err(error) => {
                 assert!(
@@ -101,7 +121,7 @@ impl Peer {
     /// The next frame.
     pub(super) fn hear(&mut self) -> Heard {
         let mut bytes = vec![0; HEADER_BYTES];
-        match self.0.read_exact(&mut bytes) {
+        match self.read_exact(&mut bytes) {
             Ok(()) => {}
             Err(error) if error.kind() == ErrorKind::UnexpectedEof => return Heard::Closed,
             Err(error) if error.kind() == ErrorKind::ConnectionReset => return Heard::Reset,
@@ -109,7 +129,7 @@ impl Peer {
         }
         let limits = Limits::Session { payload_bytes_max: PAYLOAD_BYTES_MAX };
         bytes.resize(frame_bytes(bytes[..].first_chunk().unwrap(), limits).unwrap(), 0);
-        self.0.read_exact(&mut bytes[HEADER_BYTES..]).unwrap();
+        self.read_exact(&mut bytes[HEADER_BYTES..]).unwrap();
         match decode(&bytes, Features::NONE).unwrap() {
             Frame::Bind(Bind { stream, ended: Some(ended), .. }) => Heard::Ended(stream, ended),
             Frame::Bind(bind) => Heard::Bind(bind.stream),
@@ -170,6 +190,7 @@ pub(super) struct Port {
 impl Port {
     pub(super) fn open() -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        listener.set_nonblocking(is_turning()).unwrap();
         Self { listener, control: Vec::new() }
     }
 
@@ -189,11 +210,11 @@ impl Port {
     }
 
     pub(super) fn accept_any(&self) -> (Peer, Agreed) {
-        let mut peer = Peer::over(self.listener.accept().unwrap().0);
+        let mut peer = Peer::over(patiently(|| self.listener.accept()).unwrap().0);
         let mut host = Host::new(offer());
         loop {
             let mut bytes = vec![0; host.wants()];
-            peer.0.read_exact(&mut bytes).unwrap();
+            peer.read_exact(&mut bytes).unwrap();
             let mut answer = Vec::new();
             let agreed = host.on_bytes(&bytes, |_, _| true, &mut answer).unwrap();
             peer.send(&answer);
@@ -218,20 +239,8 @@ pub(super) const NOWHERE: StreamPosition = StreamPosition::new(0, 0);
 
 /// Asks for subpartition 0 of a partition as stream 0.
 pub(super) fn bind(index: u32) -> Bind {
-    Bind {
-        stream: StreamId(0),
-        subpartition: 0,
-        count: 1,
-        partition: id(index),
-        producer_attempt: Attempt(1),
-        secret: secret(),
-        layout: RecordLayout::Lengths,
-        attempt: Attempt(1),
-        incarnation: Incarnation(0xbad),
-        limit: StreamPosition::new(1 << 20, 64),
-        resume: None,
-        ended: None,
-    }
+    let (incarnation, limit) = (Incarnation(0xbad), StreamPosition::new(1 << 20, 64));
+    Bind { incarnation, limit, ..Bind::of_first_attempts(0, id(index), secret()) }
 }
 
 pub(super) fn bound(stream: u32) -> Bound {

@@ -1,7 +1,7 @@
 //! Those who are asked for streams, and break the rules of who serves them.
 
 use super::peer::{Heard, NOWHERE, Peer, Port, bind, bound, data, data_of, encoded, event, record};
-use super::{BOTH, Victim, id, next, secret, until};
+use super::{DRIVERS, Victim, WAYS, id, next, secret, until};
 use crate::error::Cause;
 use crate::event::PriorityEvent;
 use crate::gate::{GateConfig, InputGate, Item};
@@ -107,8 +107,8 @@ pub(super) fn begin(gate: &mut InputGate, port: &mut Port) -> Peer {
 
 #[test]
 fn what_is_wrong_with_a_stream_ends_that_channel_alone() {
-    for io in BOTH {
-        let mut victim = Victim::new(io);
+    for way in WAYS {
+        let mut victim = Victim::new(way);
         let mut count = 0;
         for (name, rule, stream, bytes) in wrong() {
             let mut port = Port::open();
@@ -149,8 +149,8 @@ fn what_is_wrong_with_a_stream_ends_that_channel_alone() {
 
 #[test]
 fn what_cannot_be_understood_ends_the_connection_and_it_is_tried_again() {
-    for io in BOTH {
-        let mut victim = Victim::new(io);
+    for way in WAYS {
+        let mut victim = Victim::new(way);
         let mut port = Port::open();
         let mut gate = gate(&victim, &port);
         let mut peer = begin(&mut gate, &mut port);
@@ -180,60 +180,69 @@ fn what_cannot_be_understood_ends_the_connection_and_it_is_tried_again() {
 /// Before its answer nothing of a stream may come.
 #[test]
 fn what_comes_before_the_answer_is_refused() {
-    let mut victim = Victim::new(BOTH[1]);
-    let gone = Gone { stream: StreamId(0), epoch: BindEpoch(5), cause: Cause::Released };
-    let early =
-        [data(0, 0, b"early"), event(0, 0, 0, StreamEvent::EndOfPartition), encoded(&Frame::Gone(gone))];
-    let count = early.len() as u64;
-    for bytes in early {
-        let mut port = Port::open();
-        let mut gate = gate(&victim, &port);
-        let mut peer = port.accept();
-        assert_eq!((peer.hear(), peer.hear()), (Heard::Bind(StreamId(0)), Heard::Bind(StreamId(1))));
-        peer.send(&bytes);
-        peer.expect_error("too early", 13, Some(0));
-        assert!(matches!(next(&mut gate), Item::Unavailable { channel: 0, cause: Cause::Protocol(_), .. }));
-        peer.say(&Frame::Bound(bound(1)));
-        assert!(matches!(next(&mut gate), Item::Available { channel: 1, .. }));
-        drop(gate);
+    for way in DRIVERS {
+        let mut victim = Victim::new(way);
+        let gone = Gone { stream: StreamId(0), epoch: BindEpoch(5), cause: Cause::Released };
+        let early =
+            [data(0, 0, b"early"), event(0, 0, 0, StreamEvent::EndOfPartition), encoded(&Frame::Gone(gone))];
+        let count = early.len() as u64;
+        for bytes in early {
+            let mut port = Port::open();
+            let mut gate = gate(&victim, &port);
+            let mut peer = port.accept();
+            assert_eq!((peer.hear(), peer.hear()), (Heard::Bind(StreamId(0)), Heard::Bind(StreamId(1))));
+            peer.send(&bytes);
+            peer.expect_error("too early", 13, Some(0));
+            assert!(matches!(
+                next(&mut gate),
+                Item::Unavailable { channel: 0, cause: Cause::Protocol(_), .. }
+            ));
+            peer.say(&Frame::Bound(bound(1)));
+            assert!(matches!(next(&mut gate), Item::Available { channel: 1, .. }));
+            drop(gate);
+        }
+        victim.assert_flows();
+        victim.end(count);
     }
-    victim.assert_flows();
-    victim.end(count);
 }
 
 /// Frames of another epoch change nothing.
 #[test]
 fn frames_of_another_epoch_are_dropped_and_counted() {
-    let victim = Victim::new(BOTH[1]);
-    let mut port = Port::open();
-    let mut gate = gate(&victim, &port);
-    let mut peer = begin(&mut gate, &mut port);
-    peer.send(&data_of(0, BindEpoch(4), StreamPosition::new(8, 0), b"of another bind"));
-    peer.send(&data_of(1, BindEpoch(6), NOWHERE, b"of another bind"));
-    peer.send(&data(0, 8, &record(b"of this one")));
-    match next(&mut gate) {
-        Item::Record(record) => assert_eq!(record.as_bytes(), b"of this one"),
-        other => panic!("{other:?}"),
+    for way in DRIVERS {
+        let victim = Victim::new(way);
+        let mut port = Port::open();
+        let mut gate = gate(&victim, &port);
+        let mut peer = begin(&mut gate, &mut port);
+        peer.send(&data_of(0, BindEpoch(4), StreamPosition::new(8, 0), b"of another bind"));
+        peer.send(&data_of(1, BindEpoch(6), NOWHERE, b"of another bind"));
+        peer.send(&data(0, 8, &record(b"of this one")));
+        match next(&mut gate) {
+            Item::Record(record) => assert_eq!(record.as_bytes(), b"of this one"),
+            other => panic!("{other:?}"),
+        }
+        until("counted", || victim.net().frames_stale == 2);
+        drop((gate, peer));
+        victim.end(0);
     }
-    until("counted", || victim.net().frames_stale == 2);
-    drop((gate, peer));
-    victim.end(0);
 }
 
 /// Whoever shakes hands and goes, again and again, isn't dialled as fast as that goes.
 #[test]
 fn a_server_that_closes_at_once_is_dialled_with_pauses() {
-    let mut victim = Victim::new(BOTH[1]);
-    let port = Port::open();
-    let gate = gate(&victim, &port);
-    let start = Instant::now();
-    let mut accepted = 0;
-    while start.elapsed() < Duration::from_secs(1) {
-        drop(port.accept_any());
-        accepted += 1;
-        assert!(accepted < 60, "{accepted} connections within {:?}", start.elapsed());
+    for way in DRIVERS {
+        let mut victim = Victim::new(way);
+        let port = Port::open();
+        let gate = gate(&victim, &port);
+        let start = Instant::now();
+        let mut accepted = 0;
+        while start.elapsed() < Duration::from_secs(1) {
+            drop(port.accept_any());
+            accepted += 1;
+            assert!(accepted < 60, "{accepted} connections within {:?}", start.elapsed());
+        }
+        victim.assert_flows();
+        drop(gate);
+        victim.end(0);
     }
-    victim.assert_flows();
-    drop(gate);
-    victim.end(0);
 }

@@ -1,15 +1,15 @@
 //! Peers that stop: in the middle of a frame, or reading.
 
 use super::peer::{Heard, Peer, bind, encoded};
-use super::{BOTH, PATIENCE, Victim, partition, until};
+use super::{PATIENCE, Victim, WAYS, partition, until};
 use crate::subpartition::Phase;
 use crate::wire::{Bind, Frame, StreamId, StreamPosition};
 use std::time::Instant;
 
 #[test]
 fn half_a_frame_and_silence_disturbs_nobody() {
-    for io in BOTH {
-        let mut victim = Victim::new(io);
+    for way in WAYS {
+        let mut victim = Victim::new(way);
         let mut writer = partition(&victim.worker, 0);
         let (mut peer, _) = Peer::bound(victim.address(), 0, 1);
         let frame = encoded(&Frame::Bind(Bind { stream: StreamId(1), subpartition: 1, ..bind(0) }));
@@ -32,8 +32,8 @@ fn half_a_frame_and_silence_disturbs_nobody() {
 /// It takes what the kernel takes, and then nothing: its streams stand still, and nobody else's.
 #[test]
 fn a_reader_that_never_reads_holds_up_nobody() {
-    for io in BOTH {
-        let mut victim = Victim::new(io);
+    for way in WAYS {
+        let mut victim = Victim::new(way);
         let mut writer = partition(&victim.worker, 0);
         let mut peer = Peer::connect(victim.address());
         let limit = StreamPosition::new(u64::MAX, u64::MAX);
@@ -58,8 +58,8 @@ fn a_reader_that_never_reads_holds_up_nobody() {
 /// Answers to who never reads them don't pile up: a frame of a hundred bytes asks for four thousand of them.
 #[test]
 fn questions_without_end_and_no_ear_for_answers_end_the_connection() {
-    for io in BOTH {
-        let mut victim = Victim::new(io);
+    for way in WAYS {
+        let mut victim = Victim::new(way);
         let writer = partition(&victim.worker, 0);
         let mut peer = Peer::connect(victim.address());
         // There are two subpartitions: all of these are refused in words.
@@ -67,8 +67,8 @@ fn questions_without_end_and_no_ear_for_answers_end_the_connection() {
             let stream = StreamId(from);
             encoded(&Frame::Bind(Bind { stream, subpartition: 2, count: 4096, ..bind(0) }))
         };
-        let (mut asked, start) = (0, Instant::now());
-        while peer.send_some(&question(asked * 4096)) {
+        let (mut asked, start) = (0_u32, Instant::now());
+        while peer.send_some(&question(asked.wrapping_mul(4096))) {
             asked += 1;
             assert!(start.elapsed() < PATIENCE, "{asked} frames: {:?}", victim.net());
         }
