@@ -414,7 +414,7 @@ impl Ring {
         let entries = (0..from.entries_to(to)).map(|ahead| self.slot(from.entry.wrapping_add(ahead)).entry());
         let mut ids = entries.filter(|entry| entry.kind == Kind::Barrier).map(|entry| entry.aux);
         let first = ids.next()?;
-        Some((first, ids.last().unwrap_or(first)))
+        Some((first, ids.next_back().unwrap_or(first)))
     }
 
     /// The first entry at or behind `from` that must not be dropped, else what is written.
