@@ -193,3 +193,29 @@ fn threads_that_park_are_woken() {
     });
     bench.assert_whole();
 }
+
+/// A thread that waits for half of its quota takes what there is after a while: the rest may never come.
+#[test]
+fn a_writer_does_not_wait_for_half_of_its_quota_for_ever() {
+    in_time(|| {
+        let bench = Bench::new();
+        let mut writer = bench.writer(config(1, 8));
+        let mut reader = bench.reader(&writer, 0, 1);
+        let mut written = 0;
+        while writer.try_write(0, &record(written, 1000)) == Ok(Written::Queued) {
+            written += 1;
+        }
+        let consumer = std::thread::spawn(move || {
+            // The writer sleeps by now, or finds room at once: it has to go on in either case.
+            std::thread::park_timeout(Duration::from_millis(20));
+            // Two segments of eight: a segment has four records.
+            let came: Vec<_> = (0..9).map(|_| reader.next()).collect();
+            (reader, came)
+        });
+        assert_eq!(writer.write_blocking(0, &record(written, 1000)), Ok(Written::Queued));
+        let (reader, came) = consumer.join().unwrap();
+        assert_eq!(numbers(&came), (0..9).collect::<Vec<_>>());
+        drop((writer, reader));
+        bench.assert_whole();
+    });
+}
