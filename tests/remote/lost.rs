@@ -362,7 +362,7 @@ fn an_end_without_a_gate_is_not_told_for_ever() {
     assert!((9..13).contains(&took.as_secs()), "given up after {took:?}");
     assert_eq!(scene.consumer.snapshot().net.ends_given_up, 1);
     let dials = scene.proxy.accepted();
-    thread::park_timeout(Duration::from_millis(1500));
+    thread::sleep(Duration::from_millis(1500));
     assert_eq!(scene.proxy.accepted(), dials, "nobody is looked for any more");
     scene.producer.release_partition(id(0), Attempt(1));
     assert!(thread.join().is_err(), "it was closed under its writer");

@@ -48,7 +48,7 @@ fn rounds(io: Io, flush: Flush, driver: Driver, count: usize) -> Vec<Duration> {
                             reactor.turn(Some(left)).unwrap();
                         }
                     }
-                    None => thread::park_timeout(pause),
+                    None => thread::sleep(pause),
                 }
                 let start = Instant::now();
                 writer.write_blocking_timeout(0, &record(round as u64 + 1, 8), STUCK).unwrap();

@@ -74,7 +74,7 @@ fn workers_that_live_are_accused_by_nobody_and_one_that_leaves_says_so() {
         };
         assert_eq!(rig.until("linked", linked).peers.len(), 1);
     }
-    std::thread::park_timeout(DEAD_AFTER * 2);
+    std::thread::sleep(DEAD_AFTER * 2);
     for rig in [&a, &b] {
         assert!(rig.told.try_recv().is_err());
         assert_eq!(rig.handle.snapshot().peers_gone, 0);
@@ -141,7 +141,7 @@ fn data_connections_that_follow_each_other_are_no_sign_of_life() {
         raw.say(&Frame::Hello(hello(7, Purpose::Data)));
         assert_eq!(raw.hear(), Came::Welcome(rig.handle.worker()));
         held.push(raw);
-        std::thread::park_timeout(INTERVAL);
+        std::thread::sleep(INTERVAL);
         while let Ok(news) = rig.told.try_recv() {
             match news {
                 News::Adopt(_) => {}
@@ -227,7 +227,7 @@ fn a_peer_whose_port_refuses_behind_the_end_of_its_connection_is_dead_at_once() 
     let (_data, control) = impostor.meet(&rig);
     drop(impostor);
     // The port alone says nothing.
-    std::thread::park_timeout(INTERVAL * 3);
+    std::thread::sleep(INTERVAL * 3);
     assert!(rig.told.try_recv().is_err());
     let start = Instant::now();
     drop(control);
@@ -268,7 +268,7 @@ fn an_observer_that_stalls_accuses_nobody() {
     let (stall, stalls) = mpsc::channel::<()>();
     let rig = Rig::start_with(&quick(), move || {
         if stalls.try_recv().is_ok() {
-            std::thread::park_timeout(DEAD_AFTER * 3);
+            std::thread::sleep(DEAD_AFTER * 3);
         }
     });
     let impostor = Impostor::new(7);
@@ -283,10 +283,10 @@ fn an_observer_that_stalls_accuses_nobody() {
         }
     }
     // Fresh again: half of the time may pass before the peer is back.
-    std::thread::park_timeout(DEAD_AFTER / 2);
+    std::thread::sleep(DEAD_AFTER / 2);
     assert!(rig.told.try_recv().is_err());
     let answers = answer(control);
-    std::thread::park_timeout(DEAD_AFTER * 2);
+    std::thread::sleep(DEAD_AFTER * 2);
     assert!(rig.told.try_recv().is_err());
     assert!(rig.handle.snapshot().observer_stalls >= 1);
     drop(rig);
