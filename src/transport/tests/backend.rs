@@ -13,6 +13,8 @@ pub(crate) trait Backend {
     type Transport: Transport;
     /// Whether its time goes on by itself when it waits for more than others do.
     const VIRTUAL_TIME: bool = false;
+    /// What it counts, at least, when two connections find no receive buffer: each of them.
+    const STARVED: u64 = 2;
 
     fn new(seed: u64) -> Self;
 
@@ -37,6 +39,8 @@ pub(crate) struct EpollBackend;
 
 impl Backend for EpollBackend {
     type Transport = Epoll;
+    /// It stops looking when it has found one.
+    const STARVED: u64 = 1;
 
     fn new(_seed: u64) -> Self {
         Self
