@@ -140,7 +140,6 @@ impl Budget {
     }
 
     /// As [`Charge::await_level`], for the floating share.
-    #[cfg(any(test, loom))]
     pub(crate) fn await_share(&self, used: u32) {
         self.await_level(SHARE, used);
     }
@@ -301,7 +300,7 @@ impl Charge {
         if limit >= PATIENT_LIMIT_MIN && self.used() >= limit {
             self.await_level(limit / 2);
         } else if floating >= PATIENT_LIMIT_MIN && self.is_beyond_own() && self.budget.floating_free() == 0 {
-            self.budget.await_level(SHARE, floating / 2);
+            self.budget.await_share(floating / 2);
         } else {
             return false;
         }
