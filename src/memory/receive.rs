@@ -108,6 +108,11 @@ impl ReceiveBuffer {
         unsafe { hold.lend(range) }
     }
 
+    /// Whether nothing of it was ever lent.
+    pub(crate) fn is_untouched(&self) -> bool {
+        self.filled == 0
+    }
+
     /// Whether so little room is left that the next receive should go into a fresh one.
     pub(crate) fn is_spent(&self) -> bool {
         RECEIVE_BYTES - self.filled < RECEIVE_REST_MIN

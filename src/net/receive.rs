@@ -31,7 +31,7 @@ enum Origin<'a> {
 }
 
 impl Origin<'_> {
-    /// The payload at `range` of the frame. Receive buffers are lent while more than half of them are free: what
+    /// The payload at `range` of the frame. Receive buffers are lent until half of them hold bytes: what
     /// slow channels keep of them never stops the others.
     fn chunk(self, range: Range<usize>, may_lend: bool) -> Chunk {
         match self {
@@ -92,7 +92,9 @@ impl NetCore {
 
     /// A range of a receive buffer came. Tasks are woken by [`NetCore::ring_fed`].
     pub(super) fn received<T: Transport>(&mut self, slot: usize, bytes: &Lent, transport: &mut T) {
-        let may_lend = self.buffers.free() * 2 > self.buffers.slots();
+        // What the transport took and hasn't filled is as good as free. Of a buffer that is being filled, tasks may hold
+        // a part.
+        let may_lend = (self.buffers.free() + transport.untouched_buffers()) * 2 > self.buffers.slots();
         let mut at = 0;
         loop {
             let Some(connection) = self.connections.get_mut(slot).filter(|live| !live.is_closing) else {

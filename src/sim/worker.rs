@@ -64,6 +64,10 @@ impl Transport for SimTransport {
     fn counts(&self) -> TransportCounts {
         self.inner.counts()
     }
+
+    fn untouched_buffers(&self) -> u32 {
+        self.inner.untouched_buffers()
+    }
 }
 
 /// The dials that a worker's cores have asked for.

@@ -149,4 +149,8 @@ pub(crate) trait Transport {
     fn waker(&self) -> &Waker;
 
     fn counts(&self) -> TransportCounts;
+
+    /// Receive buffers that this transport took to receive into and that nothing came into yet: nobody else holds a
+    /// part of them.
+    fn untouched_buffers(&self) -> u32;
 }

@@ -125,4 +125,8 @@ impl Transport for AnyTransport {
     fn counts(&self) -> TransportCounts {
         each!(self, it => it.counts())
     }
+
+    fn untouched_buffers(&self) -> u32 {
+        each!(self, it => it.untouched_buffers())
+    }
 }

@@ -109,7 +109,7 @@ impl WorkerBuilder {
     /// How many receive buffers each network thread or reactor has, of 528 KiB each; at least 4. Default: 16. Pages become
     /// resident when they are first used, and as few buffers are used as serve.
     ///
-    /// Records are read where they lie while more than half of the buffers are free; what comes beyond that is
+    /// Records are read where they lie until half of the buffers hold some; what comes beyond that is
     /// copied, at most the windows of the channels ([`GateConfig::receive_bytes_max`](crate::GateConfig::receive_bytes_max)).
     #[must_use]
     pub fn receive_buffers(mut self, buffers: u32) -> Self {

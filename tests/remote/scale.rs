@@ -139,3 +139,42 @@ fn idle_connections_cost_nothing() {
         assert_whole(producer);
     }
 }
+
+/// Buffers that wait with the kernel for many connections aren't taken for those of slow readers: records are read
+/// where they came.
+#[test]
+fn what_many_connections_bring_is_not_copied() {
+    const WORKERS: u32 = 8;
+    const ROUNDS: u32 = 500;
+    for io in [Io::Epoll, Io::Auto] {
+        let consumer = builder(io).receive_buffers(16).start().unwrap();
+        let producers: Vec<_> = (0..WORKERS).map(|_| builder(io).start().unwrap()).collect();
+        let policies = Policies { flush: Flush::EveryRecord, ..Policies::default() };
+        let mut gate_config = GateConfig::new(Attempt(1), Incarnation(1));
+        let mut writers = Vec::new();
+        for (index, producer) in (0..).zip(&producers) {
+            let config = PartitionConfig::new(1).segment_class(SegmentClass::K4).policies(policies);
+            let writer = producer.create_partition(id(index), Attempt(1), config).unwrap();
+            gate_config = gate_config.channels(writer.descriptors());
+            writers.push(writer);
+        }
+        let mut gate = consumer.input_gate(gate_config);
+        for _ in 0..WORKERS {
+            assert!(matches!(next(&mut gate), Got::Available(_, Attempt(1))));
+        }
+        for round in 0..ROUNDS {
+            for writer in &mut writers {
+                writer.write_blocking_timeout(0, &record(round.into(), 1000), STUCK).unwrap();
+            }
+            for _ in 0..WORKERS {
+                assert!(matches!(next(&mut gate), Got::Record(..)));
+            }
+        }
+        // Those that ran over two receives were put together, in memory of their own.
+        let copied = consumer.snapshot().net.runs_copied;
+        assert!(copied < u64::from(WORKERS * ROUNDS) / 20, "{copied} of {} over {io:?}", WORKERS * ROUNDS);
+        drop((gate, writers));
+        assert_whole(consumer);
+        producers.into_iter().for_each(assert_whole);
+    }
+}

@@ -409,6 +409,10 @@ impl Transport for Epoll {
     fn counts(&self) -> TransportCounts {
         TransportCounts { wakes: self.readiness.rings(), ..self.counts }
     }
+
+    fn untouched_buffers(&self) -> u32 {
+        u32::from(self.buffer.as_ref().is_some_and(ReceiveBuffer::is_untouched))
+    }
 }
 
 impl Drop for Epoll {

@@ -378,6 +378,10 @@ impl Transport for FakeTransport {
     fn counts(&self) -> TransportCounts {
         self.counts
     }
+
+    fn untouched_buffers(&self) -> u32 {
+        u32::from(self.buffer.as_ref().is_some_and(ReceiveBuffer::is_untouched))
+    }
 }
 
 impl Drop for FakeTransport {

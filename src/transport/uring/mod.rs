@@ -373,4 +373,8 @@ impl<R: Ring> Transport for Uring<R> {
     fn counts(&self) -> TransportCounts {
         TransportCounts { wakes: self.bell.rings(), ..self.counts }
     }
+
+    fn untouched_buffers(&self) -> u32 {
+        self.buffers.untouched()
+    }
 }

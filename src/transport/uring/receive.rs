@@ -38,6 +38,12 @@ impl Buffers {
         usize::from(BUFFERS) - self.names.len()
     }
 
+    /// Those with the kernel that it hasn't said anything of. Few enough to be looked at for each receive.
+    pub(super) fn untouched(&self) -> u32 {
+        let untouched = self.provided.iter().flatten().filter(|buffer| buffer.is_untouched()).count();
+        u32::try_from(untouched).unwrap_or(u32::MAX)
+    }
+
     /// A buffer for one receive: a rest, or a fresh one.
     fn take(&mut self) -> Option<ReceiveBuffer> {
         self.rests.pop().or_else(|| ReceiveBuffer::open(&self.pool))
