@@ -80,6 +80,12 @@ pub(super) const MODELS: &[Model] = &[
         body: patient_writer_is_woken_at_its_level,
     },
     Model {
+        name: "memory::patient_writer_is_woken_at_the_level_of_the_share",
+        edges: &["WAKE_F1"],
+        preemptions: Some(3),
+        body: patient_writer_is_woken_at_the_level_of_the_share,
+    },
+    Model {
         name: "memory::writer_out_of_patience_is_woken_by_the_first",
         edges: &["WAKE_F1"],
         preemptions: None,
@@ -369,6 +375,31 @@ fn patient_writer_is_woken_at_its_level() {
         charge.await_level(0);
         waiter.announce(cx.waker());
         if charge.used() > 0 {
+            return Poll::Pending;
+        }
+        waiter.retract();
+        Poll::Ready(())
+    }));
+    holder.join().unwrap();
+    drop(owner);
+    assert_whole(&pool);
+}
+
+/// Excluded: the same for the floating share, whose use is given back beside that of the account.
+fn patient_writer_is_woken_at_the_level_of_the_share() {
+    let pool = SegmentPool::for_model(4, 2, 2).unwrap();
+    let mut owner = Owner::new(&pool, 0, 2);
+    let names = [owner.written(7), owner.written(7)];
+    let charge = Arc::clone(&owner.charge);
+    let holder = thread::spawn({
+        let pool = Arc::clone(&pool);
+        move || names.into_iter().for_each(|name| pool.drop_hold(name))
+    });
+    let waiter = Arc::clone(charge.budget().waiter());
+    loom::future::block_on(poll_fn(|cx| {
+        charge.budget().await_share(0);
+        waiter.announce(cx.waker());
+        if charge.budget().floating_free() < 2 {
             return Poll::Pending;
         }
         waiter.retract();

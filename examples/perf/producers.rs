@@ -16,8 +16,10 @@ use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-/// Segments that the subpartitions of a partition share at least: several full sends, and as many on their way.
-const FLOATING_SEGMENTS_LEAST: u32 = 128;
+/// Segments that subpartitions share, for each of a few: several full sends, and as many on their way.
+const FLOATING_SEGMENTS_EACH: u32 = 128;
+/// Segments that all partitions of the job share like that, at most: more doesn't fit into the caches.
+const FLOATING_SEGMENTS_MOST: u32 = 512;
 /// Segments of a partition beside those: for broadcasts.
 const OTHER_SEGMENTS: u32 = 4;
 /// Segments that the worker keeps beside its partitions.
@@ -68,7 +70,8 @@ pub(crate) fn segments(job: &Job) -> u32 {
 }
 
 fn floating(job: &Job) -> u32 {
-    job.subpartitions().saturating_mul(2).clamp(FLOATING_SEGMENTS_LEAST, 256)
+    let most = (FLOATING_SEGMENTS_MOST / job.producers()).max(FLOATING_SEGMENTS_EACH);
+    job.subpartitions().saturating_mul(FLOATING_SEGMENTS_EACH).min(most)
 }
 
 /// One producer task. The network of a caller-driven task is its thread's, so that the partition is created here.

@@ -71,7 +71,8 @@ pub(crate) struct Budget {
     floating_used: CachePadded<AtomicU32>,
     /// Charges that were given out; each has its number.
     charges: AtomicU32,
-    /// What is worth waking the writer for: [`ANY`], or a charge's number and how low its use has to be.
+    /// What is worth waking the writer for: [`ANY`], or whose use has to come down, and how low: that of a charge
+    /// (its number), or of the floating [`SHARE`].
     awaited: AtomicU64,
     waiter: Arc<Waiter>,
 }
@@ -79,7 +80,11 @@ pub(crate) struct Budget {
 /// Whatever is freed wakes the writer. (No charge has the number 0.)
 const ANY: u64 = 0;
 
-/// Accounts with fewer segments don't let their writer sleep until half of them are free.
+/// In the place of a charge's number: the floating share. (Charges are numbered by the subpartitions and orphans of a
+/// partition, and never come so far.)
+const SHARE: u32 = u32::MAX;
+
+/// Accounts and shares with fewer segments don't let their writer sleep until half of them are free.
 const PATIENT_LIMIT_MIN: u32 = 8;
 
 impl Budget {
@@ -125,6 +130,18 @@ impl Budget {
     pub(crate) fn await_any(&self) {
         // Relaxed: ordered by the fences of the waiter (WAKE_F1).
         self.awaited.store(ANY, Ordering::Relaxed);
+    }
+
+    /// Only this is worth waking the writer for: that of the account `whose`, or of the floating [`SHARE`], at most
+    /// `used` segments are in use. Said before it announces itself.
+    fn await_level(&self, whose: u32, used: u32) {
+        // Relaxed: ordered by the fences of the waiter (WAKE_F1).
+        self.awaited.store(u64::from(whose) << 32 | u64::from(used), Ordering::Relaxed);
+    }
+
+    /// As [`Charge::await_level`], for the floating share.
+    pub(crate) fn await_share(&self, used: u32) {
+        self.await_level(SHARE, used);
     }
 
     /// Takes up to `wanted` floating segments; says how many.
@@ -264,26 +281,34 @@ impl Charge {
         self.budget.waiter.notify_if(|| {
             // Relaxed: ordered by the fences of the waiter (WAKE_F1).
             let awaited = self.budget.awaited.load(Ordering::Relaxed);
-            awaited == ANY || ((awaited >> 32) as u32 == self.number && self.used() <= awaited as u32)
+            let (whose, level) = ((awaited >> 32) as u32, awaited as u32);
+            if whose == SHARE {
+                // Relaxed: as above.
+                return self.budget.floating_used.load(Ordering::Relaxed) <= level;
+            }
+            awaited == ANY || (whose == self.number && self.used() <= level)
         })
     }
 
-    /// The writer, which has used up this account, need not be woken before half of it is free, nor for any other
-    /// account: a wake-up for each segment costs more than the segment. Said before it announces itself; who says it
-    /// looks again by himself soon, since the half may never come: what is wanted of a reader meanwhile may hang on
-    /// this writer's next record for another. False where it isn't this account that is used up, or is a small one.
+    /// The writer, which has used up this account or the floating share, need not be woken before half of that is
+    /// free, nor for any other account: a wake-up for each segment costs more than the segment. Said before it
+    /// announces itself; who says it looks again by himself soon, since the half may never come: what is wanted of a
+    /// reader meanwhile may hang on this writer's next record for another. False where neither is used up, or what is
+    /// has few segments.
     pub(crate) fn await_half(&self) -> bool {
-        let limit = self.limit();
-        let is_patient = limit >= PATIENT_LIMIT_MIN && self.used() >= limit;
-        if is_patient {
+        let (limit, floating) = (self.limit(), self.budget.floating);
+        if limit >= PATIENT_LIMIT_MIN && self.used() >= limit {
             self.await_level(limit / 2);
+        } else if floating >= PATIENT_LIMIT_MIN && self.is_beyond_own() && self.budget.floating_free() == 0 {
+            self.budget.await_share(floating / 2);
+        } else {
+            return false;
         }
-        is_patient
+        true
     }
 
-    /// As [`Charge::await_half`], for any number of segments in use.
+    /// As [`Charge::await_half`], for any number of segments in use on this account.
     pub(crate) fn await_level(&self, used: u32) {
-        // Relaxed: ordered by the fences of the waiter (WAKE_F1).
-        self.budget.awaited.store(u64::from(self.number) << 32 | u64::from(used), Ordering::Relaxed);
+        self.budget.await_level(self.number, used);
     }
 }

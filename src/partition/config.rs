@@ -90,7 +90,8 @@ impl PartitionConfig {
     }
 
     /// Segments that the subpartitions share beyond their own. Default: twice the number of subpartitions,
-    /// at least 8 and at most 256.
+    /// at least 8 and at most 256: little memory, for many partitions. A busy partition is faster with as much as the
+    /// quotas of a few subpartitions (see [`PartitionConfig::quota_segments`]): 128 for one, 512 for four or more.
     #[must_use]
     pub fn floating_segments(mut self, segments: u32) -> Self {
         self.floating = Some(segments);

@@ -197,9 +197,19 @@ fn threads_that_park_are_woken() {
 /// A thread that waits for half of its quota takes what there is after a while: the rest may never come.
 #[test]
 fn a_writer_does_not_wait_for_half_of_its_quota_for_ever() {
-    in_time(|| {
+    goes_on_with_less_than_half(config(1, 8));
+}
+
+/// The same for half of what its subpartitions share: other readers may hold it.
+#[test]
+fn a_writer_does_not_wait_for_half_of_the_floating_share_for_ever() {
+    goes_on_with_less_than_half(config(1, 64).floating_segments(8));
+}
+
+fn goes_on_with_less_than_half(config: PartitionConfig) {
+    in_time(move || {
         let bench = Bench::new();
-        let mut writer = bench.writer(config(1, 8));
+        let mut writer = bench.writer(config);
         let mut reader = bench.reader(&writer, 0, 1);
         let mut written = 0;
         while writer.try_write(0, &record(written, 1000)) == Ok(Written::Queued) {
@@ -208,7 +218,7 @@ fn a_writer_does_not_wait_for_half_of_its_quota_for_ever() {
         let consumer = std::thread::spawn(move || {
             // The writer sleeps by now, or finds room at once: it has to go on in either case.
             std::thread::park_timeout(Duration::from_millis(20));
-            // Two segments of eight: a segment has four records.
+            // Two segments of eight or nine: a segment has four records.
             let came: Vec<_> = (0..9).map(|_| reader.next()).collect();
             (reader, came)
         });
