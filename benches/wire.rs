@@ -28,53 +28,26 @@ mod protocol;
 mod record;
 #[path = "../src/rules.rs"]
 mod rules;
+#[path = "common/stream.rs"]
+mod stream;
 #[path = "../src/test_size.rs"]
 mod test_size;
 #[path = "../src/wire/mod.rs"]
 mod wire;
 
-use clock::Moment;
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
-use id::{BindEpoch, Incarnation};
 use pirn::{
     Attempt, Driver, Flush, InputGate, Io, Item, PartitionConfig, PartitionId, Policies, RecordWriter, Worker,
 };
-use protocol::{Accept, Acked, Incoming, Outgoing, Progress};
 use std::hint::black_box;
 use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
-use wire::{
-    Ack, Amount, Bound, Consumed, Features, Frame, LOSSES, Run, StreamId, StreamPosition, decode,
-    encode_acks, encode_data,
-};
+use stream::{Ends, acks, runs};
+use wire::{Features, Frame, decode, encode_acks, encode_data};
 
 /// Longer than the end of a ping-pong takes.
 const PATIENCE: Duration = Duration::from_secs(20);
-
-const EPOCH: BindEpoch = BindEpoch(1);
-
-/// `count` consecutive runs, each of a stream of its own.
-fn runs(count: u32, bytes: u32) -> Vec<Run> {
-    let position = StreamPosition::new(1 << 20, 3);
-    (0..count)
-        .map(|stream| Run { stream: StreamId(stream), epoch: EPOCH, position, bytes, uniform: 100 })
-        .collect()
-}
-
-fn acks(count: u32) -> Vec<Ack> {
-    let position = StreamPosition::new(1 << 20, 3);
-    let consumed = Consumed { records: 10_000, bytes: 1 << 20, entries: 3, aborted: 0 };
-    let ack = |stream| Ack {
-        stream: StreamId(stream),
-        epoch: EPOCH,
-        limit: StreamPosition::new(2 << 20, 67),
-        received: position,
-        consumed,
-        priority: 0,
-    };
-    (0..count).map(ack).collect()
-}
 
 fn frames(c: &mut Criterion) {
     let mut group = c.benchmark_group("frame");
@@ -131,41 +104,10 @@ fn frames(c: &mut Criterion) {
 
 /// What the two ends of a stream decide about 16 runs of 4 KiB and the acknowledgement of them: half a window.
 fn turn(c: &mut Criterion) {
-    const RUN: u32 = 4096;
-    const RUNS: u64 = 16;
-    let window = u64::from(RUN) * RUNS * 2;
-    let bound = Bound {
-        stream: StreamId(0),
-        epoch: EPOCH,
-        incarnation: Incarnation(1),
-        resumed: false,
-        ended: false,
-        lost: [Amount::default(); LOSSES],
-        in_doubt: Amount::default(),
-        writer_lost: Amount::default(),
-        barriers: event::LostBarriers::default(),
-        ring_entries: 256,
-    };
-    let mut outgoing = Outgoing::new(EPOCH, Incoming::initial_limit(window));
-    let mut incoming = Incoming::new(&bound, window).unwrap();
-    let (mut progress, mut now) = (Progress::default(), Moment::default());
+    let mut ends = Ends::new();
     let mut group = c.benchmark_group("protocol turn");
-    group.throughput(Throughput::Elements(RUNS)).sample_size(20);
-    group.bench_function("16 runs and their acknowledgement", |b| {
-        b.iter(|| {
-            for _ in 0..RUNS {
-                let position = outgoing.send(black_box(u64::from(RUN)));
-                let run = Run { stream: StreamId(0), epoch: EPOCH, position, bytes: RUN, uniform: 100 };
-                assert_eq!(incoming.on_run(black_box(&run)).unwrap(), Accept::Fresh);
-            }
-            now = now.plus(Duration::from_micros(10));
-            progress.left = outgoing.position();
-            progress.consumed.bytes = progress.left.bytes;
-            progress.consumed.records += RUNS;
-            let ack = incoming.acknowledgement(&progress, now, false).expect("half a window is due");
-            assert!(matches!(outgoing.on_ack(black_box(&ack)), Ok(Acked::Fresh(news)) if news.credit));
-        })
-    });
+    group.throughput(Throughput::Elements(Ends::RUNS)).sample_size(20);
+    group.bench_function("16 runs and their acknowledgement", |b| b.iter(|| ends.turn()));
     group.finish();
 }
 

@@ -25,14 +25,14 @@ pub(crate) fn build(root: &Path) -> Result<PathBuf, String> {
     if !output.status.success() {
         return Err("the models don't compile".to_owned());
     }
-    executable(&String::from_utf8_lossy(&output.stdout)).ok_or("cargo built no runner".to_owned())
+    executable(&String::from_utf8_lossy(&output.stdout), "loom").ok_or("cargo built no runner".to_owned())
 }
 
-/// The executable of the test target `loom` among cargo's messages.
-fn executable(messages: &str) -> Option<PathBuf> {
+/// The executable of a target among cargo's messages.
+pub(crate) fn executable(messages: &str, target: &str) -> Option<PathBuf> {
     let messages = messages.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
     messages
-        .filter(|message| message["reason"] == "compiler-artifact" && message["target"]["name"] == "loom")
+        .filter(|message| message["reason"] == "compiler-artifact" && message["target"]["name"] == target)
         .find_map(|message| message["executable"].as_str().map(PathBuf::from))
 }
 
@@ -69,8 +69,8 @@ mod tests {
             not json
             {"reason":"compiler-artifact","target":{"name":"loom","kind":["test"]},"executable":"/x/loom-1"}
             {"reason":"build-finished","success":true}"#;
-        assert_eq!(executable(messages), Some(PathBuf::from("/x/loom-1")));
-        assert_eq!(executable(""), None);
+        assert_eq!(executable(messages, "loom"), Some(PathBuf::from("/x/loom-1")));
+        assert_eq!(executable("", "loom"), None);
     }
 
     #[test]
