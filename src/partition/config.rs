@@ -3,12 +3,10 @@
 use crate::error::Cause;
 use crate::id::{Attempt, BindSecret, PartitionId};
 use crate::memory::{MemoryError, SegmentClass};
-use crate::record::RecordLayout;
+use crate::record::{RECORD_BYTES_LEAST, RecordLayout};
 use crate::subpartition::{Policies, WhenAbsent};
 use thiserror::Error;
 
-/// The least that `record_bytes_max` may be: the largest segment.
-const RECORD_BYTES_LEAST: usize = 32 * 1024;
 /// The most slots that a ring may have.
 const ENTRIES_MAX: u32 = 1 << 15;
 /// Slots beside one a segment: events, and the reserve for the ends.

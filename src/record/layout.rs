@@ -6,6 +6,9 @@ use std::num::NonZeroU32;
 /// bits, and `u32::MAX` as a length means "not known" ([`UNIFORM_NONE`](super::UNIFORM_NONE)).
 pub(super) const PAYLOAD_BYTES_LIMIT: usize = (u32::MAX - LENGTH_BYTES as u32) as usize;
 
+/// The least that the longest payload of a partition may be limited to: the largest segment.
+pub(crate) const RECORD_BYTES_LEAST: usize = 32 * 1024;
+
 /// Bytes of the length prefix of [`RecordLayout::Lengths`].
 pub(super) const LENGTH_BYTES: usize = 4;
 

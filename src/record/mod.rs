@@ -37,8 +37,8 @@ mod write;
 mod tests;
 
 pub(crate) use assemble::{Admission, Assembler, Found, Refused};
-pub(crate) use layout::LayoutError;
 pub use layout::RecordLayout;
+pub(crate) use layout::{LayoutError, RECORD_BYTES_LEAST};
 pub(crate) use run::{Run, Steps};
 pub(crate) use walk::{Boundary, EntryFacts, First, UNIFORM_NONE, boundary_at_or_after, ends_until};
 pub(crate) use write::RecordCursor;

@@ -176,9 +176,15 @@ pub(crate) enum EventKind {
 }
 
 impl WriterCounts {
+    /// A record dropped for want of a reader.
+    #[inline]
+    pub(super) fn discard(&self, amount: Amount) {
+        self.cold.discarded.add(amount);
+    }
+
     pub(super) fn lose(&self, cause: WriterLoss, amount: Amount) {
         match cause {
-            WriterLoss::Discarded => self.cold.discarded.add(amount),
+            WriterLoss::Discarded => self.discard(amount),
             WriterLoss::Overflowed => self.cold.overflowed.add(amount),
             WriterLoss::Aborted => self.cold.aborted.add(amount),
         }

@@ -14,11 +14,11 @@ impl RecordWriter {
     /// As [`RecordWriter::poll_write`].
     #[inline(always)]
     pub fn write_blocking(&mut self, target: u32, record: &[u8]) -> Result<Written, WriteError> {
-        if self.write_short(target, record) {
+        if let Some(written) = self.write_short(target, record) {
             if self.flushes_each {
                 turn_now();
             }
-            return Ok(Written::Queued);
+            return Ok(written);
         }
         self.write_parked(target, record)
     }
@@ -35,8 +35,8 @@ impl RecordWriter {
         record: &[u8],
         longest: Duration,
     ) -> Result<Written, WaitError> {
-        if self.write_short(target, record) {
-            return Ok(Written::Queued);
+        if let Some(written) = self.write_short(target, record) {
+            return Ok(written);
         }
         self.begin(target, record.len())?;
         let mut source = record;

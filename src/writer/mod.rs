@@ -139,9 +139,11 @@ impl RecordWriter {
     ) -> Poll<Result<Written, WriteError>> {
         let chunk = record.chunk();
         let bytes = chunk.len();
-        if bytes == record.remaining() && self.write_short(target, chunk) {
+        if bytes == record.remaining()
+            && let Some(written) = self.write_short(target, chunk)
+        {
             record.advance(bytes);
-            return Poll::Ready(Ok(Written::Queued));
+            return Poll::Ready(Ok(written));
         }
         self.poll_write_long(cx, target, record)
     }
@@ -160,19 +162,20 @@ impl RecordWriter {
         turn_now();
     }
 
-    /// The hot path: a short record to where the last one went, when nothing else is under way.
+    /// The hot path: a short record to where the last one went, or to nobody as the last one, when nothing else is under
+    /// way.
     #[inline(always)]
-    fn write_short(&mut self, target: u32, record: &[u8]) -> bool {
+    fn write_short(&mut self, target: u32, record: &[u8]) -> Option<Written> {
         if !matches!(self.doing, Doing::Nothing) {
-            return false;
+            return None;
         }
-        let Some(lane) = self.lanes.get_mut(target as usize) else { return false };
+        let lane = self.lanes.get_mut(target as usize)?;
         if !lane.half.append_short(record) {
-            return false;
+            return lane.half.discard_short(record.len()).then_some(Written::Dropped);
         }
         if lane.is_unlisted() {
             self.note_dirty(target);
         }
-        true
+        Some(Written::Queued)
     }
 }

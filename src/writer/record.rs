@@ -17,10 +17,17 @@ impl RecordWriter {
     ///
     /// # Errors
     /// `Full`, or the errors of [`RecordWriter::poll_write`].
+    #[inline]
     pub fn try_write(&mut self, target: u32, record: &[u8]) -> Result<Written, TryWriteError> {
-        if self.write_short(target, record) {
-            return Ok(Written::Queued);
+        if let Some(written) = self.write_short(target, record) {
+            return Ok(written);
         }
+        self.try_write_long(target, record)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn try_write_long(&mut self, target: u32, record: &[u8]) -> Result<Written, TryWriteError> {
         self.begin(target, record.len())?;
         let mut has_room = self.has_room_for(target, record.len());
         if !has_room && self.sweep_shared() {

@@ -65,7 +65,7 @@ impl Sink<(u32, Bytes)> for RecordSink {
         if let Some((held, _)) = this.held {
             return Err(WriteError::RecordInProgress { target: held });
         }
-        if !this.writer.write_short(target, &record) {
+        if this.writer.write_short(target, &record).is_none() {
             this.writer.begin(target, record.len())?;
             this.held = Some((target, record));
         }

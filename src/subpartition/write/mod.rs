@@ -35,7 +35,7 @@ use crate::doorbell::ReadyNode;
 use crate::event::{Event, PriorityEvent};
 use crate::id::BindEpoch;
 use crate::memory::{SegmentCache, SegmentName};
-use crate::record::First;
+use crate::record::{First, RECORD_BYTES_LEAST, RecordLayout};
 use crate::sync::{Ordering, fence, sync};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -89,6 +89,10 @@ pub(crate) struct WriteHalf {
     tail: Tail,
     /// The state word under which a record may go the short way.
     writable: u64,
+    /// The state word under which a record is dropped at once: the last that one was dropped under.
+    discarding: u64,
+    /// Payload lengths that need no check: the least, and how many more.
+    unchecked: (usize, usize),
     prefix_bytes: usize,
     telling: Telling,
     /// The stream that the last record or event belongs to.
@@ -112,11 +116,17 @@ pub(crate) struct WriteHalf {
 impl WriteHalf {
     /// The one writer of `sub`.
     pub(crate) fn new(sub: Arc<Subpartition>) -> Self {
+        let unchecked = match sub.layout() {
+            RecordLayout::Lengths => (0, RECORD_BYTES_LEAST),
+            RecordLayout::Fixed(bytes) => (bytes.get() as usize, 0),
+        };
         Self {
             tail: Tail::new(&sub.ring),
             prefix_bytes: sub.layout().prefix_bytes(),
             telling: sub.policies.flush.into(),
             writable: NEVER,
+            discarding: NEVER,
+            unchecked,
             stream: 0,
             progress: None,
             loss_told: Amount::ZERO,
@@ -150,6 +160,18 @@ impl WriteHalf {
             return false;
         }
         self.after_publish();
+        true
+    }
+
+    /// Drops a record the short way if it can go it: nothing changed since one was dropped for want of a reader, and
+    /// the length is one that any partition of this layout allows.
+    #[inline]
+    pub(crate) fn discard_short(&mut self, payload_bytes: usize) -> bool {
+        let (least, more) = self.unchecked;
+        if self.sub.state.load().bits() != self.discarding || payload_bytes.wrapping_sub(least) > more {
+            return false;
+        }
+        self.sub.counts.discard(Amount::new(1, (payload_bytes + self.prefix_bytes) as u64));
         true
     }
 

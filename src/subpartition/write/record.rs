@@ -68,7 +68,13 @@ impl WriteHalf {
             match self.admission(word) {
                 Admission::Write => {}
                 Admission::Closed => return Ok(Append::Closed),
-                Admission::Discard => return Ok(self.discard(source)),
+                Admission::Discard => {
+                    // What has to fit into a replay is checked, whoever is there.
+                    if !matches!(self.sub.policies.when_absent, WhenAbsent::Replay { .. }) {
+                        self.discarding = word.bits();
+                    }
+                    return Ok(self.discard(source));
+                }
             }
             self.stream = word.stream();
             while let Err(blocked) = self.tell_loss() {
