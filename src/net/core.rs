@@ -19,7 +19,7 @@ use crate::error::Cause;
 use crate::id::RemoteAddress;
 use crate::inbox::{Delivery, Over, Popped};
 use crate::memory::ReceivePool;
-use crate::metrics::Lines;
+use crate::metrics::{Lines, cold_event};
 use crate::partition::Manager;
 use crate::transport::{Batch, Close, Completion, ConnectionId, Transport};
 use crate::wire::{Ack, StreamId};
@@ -369,6 +369,12 @@ impl Drop for NetCore {
         // A transport that failed: nobody tells them.
         self.forget_ends(None, "its network thread ends");
         self.endpoint.counts.set_ends(0);
+        let of_connections: u64 =
+            self.connections.iter_mut().map(|(_, live)| live.lines.take_left_out()).sum();
+        let left_out = self.lines.take_left_out() + of_connections;
+        if left_out > 0 {
+            cold_event!(warn, left_out, "lines about other workers were left out, and none came behind them");
+        }
         // First of all: channels that learn by the end of their feeders, dropped behind this, that nobody reads them
         // ask again at once, and get another thread or an answer.
         self.endpoint.close();

@@ -67,6 +67,19 @@ fn errors_that_a_peer_tells_fill_no_log() {
     assert_eq!((lines, left_out), (5, 10_000 - 4), "lines, and lines left out");
 }
 
+/// What no line came behind is said at the end.
+#[test]
+fn what_was_left_out_is_said_when_the_thread_ends() {
+    let (lines, left_out) = Log::of(|| {
+        let mut rig = Rig::new(Plan::calm());
+        let connection = rig.connect(None);
+        let error = ErrorFrame { rule: Rule::BODY, stream: Some(StreamId(0)), text: "so he says" };
+        rig.say(connection, &[(); 100].map(|()| Frame::Error(error)));
+        rig.run(MOMENT);
+    });
+    assert_eq!((lines, left_out), (5, 100 - 4), "lines, and lines left out");
+}
+
 #[test]
 fn binds_that_are_refused_fill_no_log() {
     let (lines, _) = Log::of(|| {
