@@ -67,7 +67,8 @@ pub enum WhenFull {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Flush {
-    /// When a segment is full, at events, and at `flush()`: best throughput, no promise for a lone record.
+    /// When a segment is full, at events, at `flush()`, and when the writer has to wait for room: best throughput, no
+    /// promise for a lone record.
     WhenFull,
     /// After every record: best latency.
     EveryRecord,

@@ -91,6 +91,8 @@ pub struct RecordWriter {
     record_bytes_max: usize,
     /// `Flush::EveryRecord`: calls that may block also send, where the thread does that itself.
     flushes_each: bool,
+    /// `Flush::WhenFull`: readers learn of what is published in a segment that isn't full when they are told.
+    flushes_when_full: bool,
     broadcast: broadcast::State,
     /// A priority event on its way to all.
     priority: broadcast::Todo<crate::event::PriorityEvent>,
@@ -109,6 +111,7 @@ impl RecordWriter {
             cache,
             record_bytes_max: partition.config.record_limit(),
             flushes_each: partition.config.policy().flush == Flush::EveryRecord,
+            flushes_when_full: partition.config.policy().flush == Flush::WhenFull,
             broadcast: broadcast::State::new(count, shared::SharedFill::new(pool, broadcast)),
             priority: broadcast::Todo::new(count),
             waits: waits::Waits::new(partition.waiter().clone(), clock),
@@ -149,17 +152,32 @@ impl RecordWriter {
     }
 
     /// Tells the readers of everything that was written and not told yet. Wakes nobody twice for the same
-    /// bytes. Needed under `Flush::WhenFull` only; under the others it spares what is left of the interval.
+    /// bytes. Needed under `Flush::WhenFull` only, where a writer does it by itself before it waits for room; under
+    /// the others it spares what is left of the interval.
     ///
     /// On a thread that turns a [`Reactor`](crate::Reactor) it turns it once, without waiting: what was written for
     /// other workers is handed to their sockets.
     pub fn flush(&mut self) {
+        self.tell_all();
+        turn_now();
+    }
+
+    fn tell_all(&mut self) {
         for target in self.unrung.drain(..) {
             if let Some(lane) = self.lanes.get_mut(target as usize) {
                 lane.ring();
             }
         }
-        turn_now();
+    }
+
+    /// The writer is held up, for room that readers make. One that has a record but for its end, which nobody tells it
+    /// of, makes none: it keeps all of that record, for a replay, or in its gate's bound for half records. So whoever
+    /// waits has told everybody; its task can't flush meanwhile. Under the other policies readers look by themselves.
+    #[cold]
+    fn tell_before_waiting(&mut self) {
+        if self.flushes_when_full {
+            self.tell_all();
+        }
     }
 
     /// The hot path: a short record to where the last one went, or to nobody as the last one, when nothing else is under

@@ -34,6 +34,7 @@ impl RecordWriter {
             has_room = self.has_room_for(target, record.len());
         }
         if !has_room {
+            self.tell_before_waiting();
             return Err(TryWriteError::Full);
         }
         let mut source = record;
@@ -43,6 +44,7 @@ impl RecordWriter {
             // The limit was lowered since the look. A part may be out already: then the record is lost.
             lane.blocked = Some(blocked);
             if lane.half.retract() {
+                self.tell_before_waiting();
                 return Err(TryWriteError::Full);
             }
             lane.half.overflow(&mut source);

@@ -112,6 +112,8 @@ impl RecordWriter {
             self.waits.deadline = None;
         } else {
             self.waits.set_alarm(cx.waker());
+            // After the announcement: what they make room for wakes this task.
+            self.tell_before_waiting();
         }
         found
     }

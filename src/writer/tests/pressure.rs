@@ -229,3 +229,63 @@ fn goes_on_with_less_than_half(config: PartitionConfig) {
         bench.assert_whole();
     });
 }
+
+/// Lets the readers read that were told of something.
+fn read_if_told(readers: &mut [Reader], got: &mut [Vec<u32>]) {
+    for (reader, got) in readers.iter_mut().zip(got) {
+        let mut rang = false;
+        reader.bell.take_all(|node| {
+            node.clear();
+            rang = true;
+        });
+        if rang {
+            got.extend(reader.numbers());
+        }
+    }
+}
+
+/// The end of a long record for one reader is published, and nobody has told it; the writer waits for what that reader
+/// keeps of the record until all of it is there.
+#[test]
+fn who_waits_has_told_everybody() {
+    type Wait = fn(&mut RecordWriter, &mut &[u8]) -> bool;
+    let waits: [Wait; 2] = [
+        |writer, rest| writer.poll_write(&mut idle_cx(), 1, rest).is_ready(),
+        |writer, _| writer.try_write(1, &record(1, 6000)) == Ok(Written::Queued),
+    ];
+    for is_done in waits {
+        let bench = Bench::new();
+        let replay = WhenAbsent::Replay { quota: 12 };
+        let config =
+            config(2, 8).floating_segments(2).policies(Policies { when_absent: replay, ..policies() });
+        let mut writer = bench.writer(config);
+        let mut readers = bench.readers(&writer);
+        let mut got = [Vec::new(), Vec::new()];
+        assert_eq!(writer.try_write(0, &record(0, 2000)), Ok(Written::Queued));
+        assert_eq!(writer.try_write(1, &record(0, 6000)), Ok(Written::Queued));
+        let long = record(1, 7744);
+        let mut rest = &long[..];
+        assert!(writer.poll_write(&mut idle_cx(), 0, &mut rest).is_pending());
+        // One reader has a half record, the other one makes room.
+        read_if_told(&mut readers, &mut got);
+        assert_eq!(got, [vec![0], vec![0]]);
+        assert_eq!(
+            writer.poll_write(&mut idle_cx(), 0, &mut rest),
+            Poll::Ready(Ok(Written::Queued)),
+            "all of it is published"
+        );
+        let long = record(1, 6000);
+        let mut rest = &long[..];
+        let mut tries = 0;
+        while !is_done(&mut writer, &mut rest) {
+            read_if_told(&mut readers, &mut got);
+            tries += 1;
+            assert!(tries < 10, "everybody waits for ever: {got:?}");
+        }
+        writer.flush();
+        read_if_told(&mut readers, &mut got);
+        assert_eq!(got, [[0, 1], [0, 1]]);
+        drop((writer, readers));
+        bench.assert_whole();
+    }
+}
