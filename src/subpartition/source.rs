@@ -91,6 +91,8 @@ pub(crate) struct Source {
     entries: u64,
     /// What was sent and not released yet.
     sent: VecDeque<Sent>,
+    /// Up to where the ring was given back, or where the view began.
+    released: Position,
     skipped: Amount,
     consumed: Consumed,
     /// The end of the partition stands behind so many entries.
@@ -102,6 +104,7 @@ impl Source {
     pub(crate) fn new(view: View) -> Self {
         let replays = matches!(view.subpartition().policies().when_absent, WhenAbsent::Replay { .. });
         Self {
+            released: view.position(),
             view: view.keeping(),
             taken: VecDeque::with_capacity(TAKEN_MAX),
             used: 0,
@@ -150,20 +153,27 @@ impl Source {
                 self.note_consumed();
             }
             if self.batch.is_empty() {
-                if skipped != Amount::ZERO {
-                    self.pass_skipped()?;
-                }
+                self.pass_entries()?;
                 return Ok(Offer::Empty);
             }
             self.taken.extend(self.batch.drain(..));
         }
     }
 
-    /// All that was taken is the rest of a record whose begin went to an older view: nobody is sent it, so that no
-    /// acknowledgement will ever release it, and the writer needs its memory for what is still to come of the record.
-    fn pass_skipped(&mut self) -> Result<(), Fenced> {
-        debug_assert!(self.sent.is_empty(), "a view skips before anything else");
+    /// Nothing is at hand, and the view may stand in a later entry than what was sent last: behind the rest of a record
+    /// whose begin went to an older view, or where an entry ended after all of it was sent. Of that nothing will be
+    /// sent, so that no acknowledgement of its own will ever release it; the writer may need its memory to go on.
+    fn pass_entries(&mut self) -> Result<(), Fenced> {
         let to = self.view.position();
+        if let Some(last) = self.sent.back_mut() {
+            // Released with that.
+            last.end = to;
+            return Ok(());
+        }
+        let before = std::mem::replace(&mut self.released, to);
+        if to.entry == before.entry {
+            return Ok(());
+        }
         if self.replays {
             self.view.account().set_consumed_entry(to.entry);
         }
@@ -288,6 +298,7 @@ impl Source {
             self.sent.pop_front();
         }
         let Some(to) = to else { return Ok(()) };
+        self.released = to;
         if self.replays {
             self.view.account().set_consumed_entry(to.entry);
         }

@@ -8,6 +8,7 @@ mod ended;
 mod faults;
 mod found;
 mod oracle;
+mod passed;
 mod skipped;
 mod stress;
 
