@@ -362,33 +362,24 @@ fn free_wakes_the_blocked_writer() {
 /// Excluded: what brings the account down to the level that its writer waits for takes it for one that isn't worth a
 /// wake-up, since it looks at what the writer said before, or at a use of before.
 fn patient_writer_is_woken_at_its_level() {
-    let pool = SegmentPool::for_model(4, 2, 2).unwrap();
-    let mut owner = Owner::new(&pool, 2, 0);
-    let names = [owner.written(7), owner.written(7)];
-    let charge = Arc::clone(&owner.charge);
-    let holder = thread::spawn({
-        let pool = Arc::clone(&pool);
-        move || names.into_iter().for_each(|name| pool.drop_hold(name))
-    });
-    let waiter = Arc::clone(charge.budget().waiter());
-    loom::future::block_on(poll_fn(|cx| {
-        charge.await_level(0);
-        waiter.announce(cx.waker());
-        if charge.used() > 0 {
-            return Poll::Pending;
-        }
-        waiter.retract();
-        Poll::Ready(())
-    }));
-    holder.join().unwrap();
-    drop(owner);
-    assert_whole(&pool);
+    patient_writer_is_woken(2, 0, |charge| charge.await_level(0), |charge| charge.used() == 0);
 }
 
 /// Excluded: the same for the floating share, whose use is given back beside that of the account.
 fn patient_writer_is_woken_at_the_level_of_the_share() {
+    let is_there = |charge: &Charge| charge.budget().floating_free() == 2;
+    patient_writer_is_woken(0, 2, |charge| charge.budget().await_share(0), is_there);
+}
+
+/// Two segments of a writer are freed while it waits for both.
+fn patient_writer_is_woken(
+    guaranteed: u32,
+    floating: u32,
+    say: impl Fn(&Charge),
+    is_there: impl Fn(&Charge) -> bool,
+) {
     let pool = SegmentPool::for_model(4, 2, 2).unwrap();
-    let mut owner = Owner::new(&pool, 0, 2);
+    let mut owner = Owner::new(&pool, guaranteed, floating);
     let names = [owner.written(7), owner.written(7)];
     let charge = Arc::clone(&owner.charge);
     let holder = thread::spawn({
@@ -397,9 +388,9 @@ fn patient_writer_is_woken_at_the_level_of_the_share() {
     });
     let waiter = Arc::clone(charge.budget().waiter());
     loom::future::block_on(poll_fn(|cx| {
-        charge.budget().await_share(0);
+        say(&charge);
         waiter.announce(cx.waker());
-        if charge.budget().floating_free() < 2 {
+        if !is_there(&charge) {
             return Poll::Pending;
         }
         waiter.retract();
